@@ -155,6 +155,8 @@ SAMPLES: dict[type[Primitive], list[tuple[Primitive, list[Array]]]] = {
         (Gather((1, 2)), [real(2, 3, 4), POINTS]),
         (Gather((2,), 1), [real(2, 3, 5), OUTSIDE]),
         (Gather((1, 0)), [real(4, 3), POINTS]),
+        (Gather((1,), 1), [real(3, 4, 2), np.array([[5], [0], [-1]])]),
+        (Gather((3,), 2), [real(2, 2, 3, 4), np.array([[[0], [3]], [[1], [1]]])]),
     ],
     Scatter: [
         *(
@@ -292,6 +294,13 @@ def test_while_names_why_it_has_no_gradient() -> None:
     g = single(While(b.build([b.gt(x, 1)]), body), [np.array(8.0)])
     with pytest.raises(GraphError, match="its number of steps is unbounded"):
         gradient_graph(g, [0], [0])
+
+
+def test_one_element_of_each_row_has_a_gradient_without_a_scatter() -> None:
+    """That of a pick, and so of a cross entropy, is one kernel with what reads it."""
+    g = single(Gather((1,), 1), [np.zeros((3, 4)), np.array([[1], [0], [3]])])
+    nodes = gradient_graph(g, [0], [0]).nodes
+    assert not any(isinstance(node.op, Scatter) for node in nodes)
 
 
 def test_ties_of_the_maximum() -> None:

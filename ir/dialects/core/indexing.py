@@ -56,6 +56,8 @@ class Gather(Primitive):
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         x, indices = node.inputs
         clamped = _clamp(b, indices, [x.type.shape[a] for a in self.axes])
+        if self.batch and indices.type.shape[self.batch :] == (1,):
+            return [_at_one_coordinate(b, x, clamped, cotangents[0], self.axes[0]), None]
         zeros = b.full(x.type.shape, 0, x.type.dtype)
         return [b.scatter(zeros, clamped, cotangents[0], "add", self.axes, self.batch), None]
 
@@ -138,6 +140,15 @@ def _clamp(b: CoreBuilder, indices: Value, extents: Sequence[int]) -> Value:
     wide = b.cast(indices, DType.I64)
     last = b.broadcast_along(b.constant([n - 1 for n in extents], DType.I64), wide.type.shape, wide.type.rank - 1)
     return b.minimum(b.maximum(wide, 0), last)
+
+
+def _at_one_coordinate(b: CoreBuilder, x: Value, indices: Value, update: Value, axis: int) -> Value:
+    """The update at one coordinate along `axis` for each point of the batch axes, and zeros elsewhere, as a comparison:
+    it fuses with what reads it, which a scatter does not."""
+    shape, batch = x.type.shape, indices.type.rank - 1
+    chosen = b.broadcast(b.reshape(b.cast(indices, DType.I32), shape[:batch]), shape, tuple(range(batch)))
+    wide = b.broadcast(update, shape, tuple(k for k in range(len(shape)) if k != axis))
+    return b.select(b.eq(b.iota(shape, DType.I32, axis), chosen), wide, b.full(shape, 0, x.type.dtype))
 
 
 def _inside(b: CoreBuilder, op: Scatter, node: Node) -> Value:
