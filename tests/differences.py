@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from goldens import Golden, Refusal
+from goldens import Golden, Gradient, Refusal
 
 # Hand-written calls for which MXNet's result is wrong: it unravels only the first row of positions.
 WRONG_IN_MXNET = {"unravel_index(2x2:int32, shape=(7, 6))"}
@@ -83,12 +83,12 @@ def _reason(table: tuple[tuple[str, str], ...], call: str) -> str | None:
     return next((reason for pattern, reason in table if re.match(pattern, call)), None)
 
 
-def other_result(golden: Golden) -> str | None:
+def other_result(golden: Golden | Gradient) -> str | None:
     """The reason why the result differs from MXNet's, or None."""
     return _reason(OTHER_RESULT, str(golden))
 
 
-def refused_here(golden: Golden) -> str | None:
+def refused_here(golden: Golden | Gradient) -> str | None:
     """The reason why mxforge may refuse a call that MXNet accepts, or None."""
     return _reason(REFUSED_HERE, str(golden))
 

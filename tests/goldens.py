@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from golden_case import cotangent  # pyright: ignore[reportMissingImports]
 
 DATA = Path(__file__).resolve().parent / "data"
 
@@ -146,6 +147,30 @@ def gradient_goldens() -> tuple[Gradient, ...]:
         return Gradient(record["op"], record["attributes"], inputs, cotangents, gradients)
 
     return tuple(map(gradient, json.loads(path.read_text())))
+
+
+@cache
+def swept_gradients() -> dict[str, tuple[Gradient, ...]]:
+    """The gradients of recorded calls, by operator."""
+    calls = {path.stem: _recorded_calls(path) for path in _records()}
+    pool = np.load(DATA / "swept_gradients.npz")["gradients"]
+    found: dict[str, list[Gradient]] = {}
+    for file, number, places in json.loads((DATA / "swept_gradients.json").read_text()):
+        call = calls[file][number]
+        inputs = {int(i): call.inputs[int(i)] for i in places}
+        gradients = {
+            i: np.zeros_like(x) if places[str(i)] is None else pool[places[str(i)] :][: x.size].reshape(x.shape)
+            for i, x in inputs.items()
+        }
+        cotangents = tuple(cotangent(x.shape) for x in call.outputs if x.dtype.kind == "f")
+        found.setdefault(call.op, []).append(Gradient(call.op, call.attributes, call.inputs, cotangents, gradients))
+    return {op: tuple(listed) for op, listed in found.items()}
+
+
+def _recorded_calls(records: Path) -> dict[int, Golden]:
+    """The calls of one file of records by their number among all records, which include refusals."""
+    numbers = [i for i, record in enumerate(json.loads(records.read_text())) if "refused" not in record]
+    return dict(zip(numbers, _goldens_of(records), strict=True))
 
 
 @cache

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from goldens import Golden
+from goldens import Golden, Gradient
 from mxforge.ir.dialects.mx.builder import MxBuilder
 from mxforge.ir.dialects.mx.operator import Operator, lookup
 from mxforge.ir.graph import Graph, GraphError
@@ -27,15 +27,15 @@ def tolerance(golden: Golden, single: float = 3e-5) -> float:
     return 5e-3 if half or bfloat else TOLERANCES.get(golden.op, single)
 
 
-def parsed(golden: Golden) -> Operator:
+def parsed(golden: Golden | Gradient) -> Operator:
     return lookup(golden.op).parse(golden.attributes)
 
 
-def types_of(golden: Golden) -> list[TensorType]:
+def types_of(golden: Golden | Gradient) -> list[TensorType]:
     return [TensorType(x.shape, DType.from_numpy(x.dtype)) for x in golden.inputs]
 
 
-def is_refused(golden: Golden) -> bool:
+def is_refused(golden: Golden | Gradient) -> bool:
     """True if the declaration refuses the call."""
     try:
         parsed(golden).infer(*types_of(golden))

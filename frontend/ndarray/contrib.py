@@ -20,9 +20,11 @@ from .contrib_updates import (  # noqa: F401 (names of MXNet)
 )
 from .control_flow import cond, foreach, while_loop
 from .creation import array
+from .eager import invoke, operator_named
 from .functions import attribute_finder
 from .random import uniform
 from .sparse_arrays import CSRNDArray
+from .tape import is_recorded
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -92,7 +94,12 @@ def boolean_mask(
         raise MXNetError(f"boolean_mask: axis {axis} is not supported, only 0")
     if index.shape != data.shape[:1]:
         raise MXNetError(f"boolean_mask: an index of shape {index.shape} does not fit data of shape {data.shape}")
-    chosen = data._like(data._memory()[index.asnumpy() != 0])
+    kept = index.asnumpy() != 0
+    if is_recorded((data,)):
+        rows = array(np.flatnonzero(kept), data.context, "int64")
+        chosen = invoke(operator_named("take"), (data, rows), {"axis": 0})
+    else:
+        chosen = data._like(data._memory()[kept])
     return chosen if out is None else chosen.copyto(out)
 
 

@@ -151,6 +151,7 @@ def heads() -> list[Case]:
         case("LinearRegressionOutput", r(3, 4), r(3, 4), grad_scale=2),
         case("LinearRegressionOutput", r(3), r(3)),
         case("MAERegressionOutput", r(3, 4), r(3, 4)),
+        case("MAERegressionOutput", a([[1, 2], [0.5, 0]]), a([[1, 1], [1, 0]])),
         case("LogisticRegressionOutput", r(3, 1), r(3)),
         case("MakeLoss", r(3, 4), grad_scale=2),
         case("MakeLoss", r(3, 4), normalization="batch"),

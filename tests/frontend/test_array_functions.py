@@ -34,6 +34,17 @@ def test_one_hot_rows() -> None:
         internal._onehot_encode(nd.array([1, 0]), out)
 
 
+def test_a_boolean_mask_passes_gradients() -> None:
+    data = nd.array([[1, 2], [3, 4], [5, 6], [7, 8]])
+    for mask, expected in (([1, 0, 1, 1], [[0, 2], [0, 0], [4, 6], [8, 10]]), ([0, 0, 0, 0], [[0, 0]] * 4)):
+        data.attach_grad()
+        with mx.autograd.record():
+            chosen = nd.contrib.boolean_mask(data * 2, nd.array(mask))
+            loss = (chosen * nd.arange(chosen.size).reshape(chosen.shape)).sum() if chosen.size else chosen.sum()
+        loss.backward()
+        assert data.grad is not None and data.grad.asnumpy().tolist() == expected
+
+
 def test_boolean_mask_of_slices() -> None:
     data = nd.array([[1, 2], [3, 4], [5, 6]])
     assert nd.contrib.boolean_mask(data, nd.array([1, 0, 2])).asnumpy().tolist() == [[1, 2], [5, 6]]
