@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 
 from ..ir.kernel import (
     Affine,
@@ -94,7 +95,11 @@ def _phase(kernel: Kernel, node: Contract, chosen: Sequence[_WindowPhase]) -> Ke
         value: Expr = replace(node, rhs=_placed(node.rhs, places), windows=windows)
     else:
         value = Const(0, node.dtype)
-        axes = [a for a in axes if a.name not in node.inner]
+        channels = [kernel.axis(name).extent for name in (*node.batch, *node.columns)]
+        merged = {node.columns[0]: prod(n for n in channels if isinstance(n, int))}  # of all groups
+        places |= {group: Affine() for group in node.batch}
+        axes = [Axis(a.name, merged.get(a.name, a.extent), a.kind) for a in axes]
+        axes = [a for a in axes if a.name not in (*node.inner, *node.batch)]
     stages = tuple(_placed_stage(s, places, node, value) for s in kernel.stages)
     return replace(kernel, axes=tuple(axes), stages=stages)
 

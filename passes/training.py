@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ..ir.dialects.core import Relayout
@@ -14,6 +14,7 @@ from .differentiate import Differentiate
 from .manager import Context, run_passes
 from .partition import partition
 from .pipeline import JOINT, to_core_with_gradients
+from .row_gradients import with_row_gradients
 
 
 def lowered_for_gradients(graph: Graph, wrt: Sequence[int], context: Context) -> Graph:
@@ -29,24 +30,28 @@ def gradient_of(core: Graph, wrt: Sequence[int]) -> Graph:
     return gradient_graph(replace(core, outputs=results, updates=(), late=frozenset()), wrt, float_positions(results))
 
 
-def training_graphs(graph: Graph, wrt: Sequence[int], context: Context) -> Split:
+def training_graphs(graph: Graph, wrt: Sequence[int], context: Context, rows: Collection[int] = ()) -> Split:
     """The forward graph of a graph of mx or core nodes, and the backward graph that computes the cotangents of the
     inputs `wrt`. Both must still pass the stages optimise and lower. GraphError names a node without a gradient.
 
     If operators draw random numbers, the random key is the last input of the forward graph. The backward graph does the
     late updates. Residuals that are not among the results of `graph` are private outputs of the forward graph.
+    Cotangents at the positions `rows` are two outputs each if they are sums of rows, see `row_gradients.py`; the
+    positions of these are in `Split.rows`.
     """
     core = lowered_for_gradients(graph, wrt, context)
     joint = run_passes((Differentiate(tuple(wrt)), *JOINT), core, context)
+    joint, rows = with_row_gradients(joint, len(wrt), rows)
+    gradients = len(wrt) + len(rows)
     cotangents, budget = len(joint.inputs) - len(core.inputs), context.options.residual_bytes
     first = len(core.outputs) - len(core.updates)
-    split = partition(joint, cotangents, len(wrt))
+    split = partition(joint, cotangents, gradients)
     for price in _PRICES:
         if budget is None or _saved_bytes(split, first) <= budget:
             break
-        split = partition(joint, cotangents, len(wrt), price=price)
+        split = partition(joint, cotangents, gradients, price=price)
     last = len(split.forward.outputs) - len(split.forward.updates)
-    return replace(split, forward=replace(split.forward, private=frozenset(range(first, last))))
+    return replace(split, forward=replace(split.forward, private=frozenset(range(first, last))), rows=rows)
 
 
 _PRICES = (2, 4, 8, 16, 64, 1 << 20)

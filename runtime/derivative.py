@@ -34,7 +34,7 @@ class Differentiable:
         self, graph: Graph, options: Options, device: Device, origin: tuple[object, int] | None = None
     ) -> None:
         self.graph, self.options, self.device, self.origin = graph, options, device, origin
-        self._derivatives: dict[tuple[int, ...], Derivative] = {}
+        self._derivatives: dict[tuple[tuple[int, ...], tuple[int, ...]], Derivative] = {}
         self._gradients: dict[tuple[int, ...], Differentiable] = {}
 
     @cached_property
@@ -46,16 +46,18 @@ class Differentiable:
     def _context(self) -> Context:
         return Context(self.device.target, self.options)
 
-    def derivative(self, wrt: Sequence[int]) -> Derivative:
-        """The gradient by the inputs at the positions `wrt`, which are floats. GraphError names a node without one."""
-        key = tuple(wrt)
+    def derivative(self, wrt: Sequence[int], rows: Sequence[int] = ()) -> Derivative:
+        """The gradient by the inputs at the positions `wrt`, which are floats. GraphError names a node without one.
+        `rows` are positions in `wrt` of gradients that are row-sparse if they are sums of rows.
+        """
+        key = tuple(wrt), tuple(rows)
         found = self._derivatives.get(key)
         if found is None:
             record = record_key("derivative", self.graph, self.options, self.device, key)
-            found = None if record is None else _stored_derivative(record, key, self.device)
+            found = None if record is None else _stored_derivative(record, key[0], self.device)
             if found is None:
-                split = training_graphs(self.graph, key, self._context())
-                found = _derivative(key, split, self.options, self.device, record)
+                split = training_graphs(self.graph, key[0], self._context(), key[1])
+                found = _derivative(key[0], split, self.options, self.device, record)
             self._derivatives[key] = found
         return found
 
@@ -88,8 +90,9 @@ class Derivative:
     """The gradient of a graph by the inputs `wrt`.
 
     `forward` returns the outputs and then what the residuals need besides them; `backward` takes the residuals and
-    then a cotangent for each float output, and returns one for each of `wrt`. `reads_cotangent` tells for each float
-    output whether the gradients depend on its cotangent: a loss ignores it. `memory` holds residuals with halos.
+    then a cotangent for each float output, and returns one for each of `wrt`: two for those at the positions `rows`,
+    numbers of rows and these rows, which are added up by number. `reads_cotangent` says for each float output whether
+    the gradients depend on its cotangent: a loss ignores it. `memory` holds residuals with halos.
     """
 
     def __init__(
@@ -97,10 +100,11 @@ class Derivative:
         wrt: tuple[int, ...],
         residuals: tuple[Source, ...],
         reads_cotangent: tuple[bool, ...],
+        rows: tuple[int, ...],
         forward: Compiled,
         backward: Compiled,
     ) -> None:
-        self.wrt, self.residuals, self.reads_cotangent = wrt, residuals, reads_cotangent
+        self.wrt, self.residuals, self.reads_cotangent, self.rows = wrt, residuals, reads_cotangent, rows
         self.forward, self.backward = forward, backward
         self.memory = ResidualPool()
 
@@ -121,10 +125,10 @@ def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: De
         found = _specialised(graph, options, device)
         programs = [stored_as(g, options, device) for g in (split.forward, graph)]
         if record is not None:
-            put_record(record, _to_bytes(split.residuals, reads_cotangent, programs))
+            put_record(record, _to_bytes(split, reads_cotangent, programs))
         return found
 
-    return Derivative(wrt, split.residuals, reads_cotangent, first, Compiled(compile_backward, device))
+    return Derivative(wrt, split.residuals, reads_cotangent, split.rows, first, Compiled(compile_backward, device))
 
 
 def _specialised(graph: Graph, options: Options, device: Device) -> Specialization:
@@ -134,11 +138,9 @@ def _specialised(graph: Graph, options: Options, device: Device) -> Specializati
 # -- derivatives on disk: a warm start differentiates nothing
 
 
-def _to_bytes(
-    residuals: Sequence[Source], reads_cotangent: Sequence[bool], programs: Sequence[StoredProgram | None]
-) -> bytes:
-    sources = [[s.position, s.is_input] for s in residuals]
-    return json.dumps([sources, list(reads_cotangent), programs]).encode()
+def _to_bytes(split: Split, reads_cotangent: Sequence[bool], programs: Sequence[StoredProgram | None]) -> bytes:
+    sources = [[s.position, s.is_input] for s in split.residuals]
+    return json.dumps([sources, list(reads_cotangent), list(split.rows), programs]).encode()
 
 
 def _stored_derivative(record: str, wrt: tuple[int, ...], device: Device) -> Derivative | None:
@@ -146,12 +148,12 @@ def _stored_derivative(record: str, wrt: tuple[int, ...], device: Device) -> Der
     data = get_record(record)
     if data is None:
         return None
-    sources, reads_cotangent, programs = json.loads(data)
+    sources, reads_cotangent, rows, programs = json.loads(data)
     forward, backward = (_loaded(p, device) for p in programs)
     if forward is None or backward is None:
         return None
     residuals = tuple(Source(position, is_input) for position, is_input in sources)
-    return Derivative(wrt, residuals, tuple(reads_cotangent), forward, backward)
+    return Derivative(wrt, residuals, tuple(reads_cotangent), tuple(rows), forward, backward)
 
 
 def _loaded(program: Any, device: Device) -> Compiled | None:

@@ -163,7 +163,7 @@ class ParameterArrays:
         """Have these arrays receive the gradients; zeros again for None."""
         self._init_grad()
         for one, grad in zip(self._data or (), grads or (), strict=False):
-            attach(one, self._grad_req, partial(_same, grad))
+            attach(one, self._grad_req, partial(_same, grad), grad.stype)
 
     def _variables(self) -> list[Variable]:
         """The gradients of the arrays; empty if they have none."""
@@ -196,7 +196,7 @@ class ParameterArrays:
                 take_off(one)
             else:
                 make = partial(zeros, one.shape, one.context, one.dtype, self._grad_stype)
-                attach(one, self._grad_req, make)
+                attach(one, self._grad_req, make, self._grad_stype)
 
     def _write(self, data: Any) -> None:
         """Write `data` to all arrays. Sparse arrays are replaced."""

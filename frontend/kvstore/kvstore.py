@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from ...runtime.atomic import write_atomically
 from .. import ndarray as nd
 from ..base import MXNetError
 from ..ndarray import NDArray
+from ..ndarray.sparse_rows import rows_of
 from ..optimizer import Updater, get_updater
 from ..optimizer.updater import load_states
 from .base import KVStoreBase
@@ -125,11 +128,15 @@ class KVStore(KVStoreBase):
         for (k, array), ids in zip(outs, ids_of_outs, strict=True):
             if array.stype != "row_sparse":
                 raise MXNetError(f"KVStore: row_sparse_pull of {k!r} requires row_sparse arrays, out is {array.stype}")
-            dense = self._value(k).tostype("default")
-            _check_shapes(k, dense, [array])
-            indices = np.unique(ids.asnumpy().astype(np.int64))
-            values = dense.asnumpy()[indices]
-            nd.sparse.row_sparse_array((values, indices), shape=dense.shape, dtype=dense.dtype).copyto(array)
+            stored = self._value(k)
+            _check_shapes(k, stored, [array])
+            numbers = np.unique(ids.asnumpy().astype(np.int64))
+            if len(numbers) and not 0 <= numbers[0] <= numbers[-1] < stored.shape[0]:
+                raise MXNetError(
+                    f"KVStore: row_ids {numbers[0]}..{numbers[-1]} of {k!r}, which has {stored.shape[0]} rows"
+                )
+            rows = rows_of(stored, numbers)
+            nd.sparse.row_sparse_array((rows, numbers), shape=stored.shape, dtype=stored.dtype).copyto(array)
 
     # --- updates ----------------------------------------------------------------------------------------------------
 
@@ -253,9 +260,12 @@ def _sum(arrays: list[NDArray]) -> NDArray:
     """The sum on the first array's context, in its storage type."""
     if len(arrays) == 1:
         return arrays[0]
-    context, stype = arrays[0].context, arrays[0].stype
-    total = nd.add_n(*[array.tostype("default").as_in_context(context) for array in arrays])  # type: ignore[attr-defined]
-    return total.tostype(stype)
+    context = arrays[0].context
+    moved = [array.as_in_context(context) for array in arrays]
+    if all(array.stype == "row_sparse" for array in arrays):
+        return reduce(add, moved)  # stores the rows that any of them stores
+    total = nd.add_n(*[array.tostype("default") for array in moved])  # type: ignore[attr-defined]
+    return total.tostype(arrays[0].stype)
 
 
 def create(name: str = "local") -> Any:

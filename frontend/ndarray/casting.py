@@ -88,5 +88,6 @@ def write(target: NDArray, source: NDArray) -> None:
         return
     alike = target.stype == source.stype
     made = source if alike else cast_storage(densified(source), target.stype)
-    made = made.astype(target.dtype, copy=False)
+    made: Any = made.astype(target.dtype, copy=False)
     target._parts = tuple(p.as_in_context(target._context) for p in made._parts)  # type: ignore[attr-defined]
+    made._owned = None

@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.caches import Cache
-from ...runtime.modes import modes
 from ..base import MXNetError
 from ..context import Context
 from ..dtypes import dtype_error, dtype_name
 from ..tracebacks import cause_of
 from ..util import is_np_shape
 from .operator_function import BoundOperator, OperatorFunction
-from .tape import ForwardRun, Origin, entry_of, is_recorded, record, zeros_of
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -41,7 +39,7 @@ _dispatch_storage: list[Callable[..., Any]] = []  # the registered function; see
 
 
 def register_storage_dispatch(dispatch: Callable[..., Any]) -> None:
-    """Register `dispatch(bound, arrays, out, context)`, which applies operators if storage types matter."""
+    """Register `dispatch(bound, arrays, out, context)`, which applies and records operators if storage types matter."""
     _dispatch_storage[:] = [dispatch]
 
 
@@ -73,10 +71,7 @@ def apply_bound(
 ) -> Any:
     """Apply an operator with its parameters to arrays of any storage type; see `invoke`."""
     if about_storage(bound.operator, arrays, out):
-        made = _dispatch_storage[0](bound, arrays, out, context)
-        if is_recorded(arrays):
-            record_sparse(bound, arrays, made)
-        return made
+        return _dispatch_storage[0](bound, arrays, out, context)
     return bound.specialization(arrays, out, context).call(arrays, out, context, bound.scalars)
 
 
@@ -89,44 +84,6 @@ def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None
         return any(o is not None and o._is_sparse for o in outs)
     except AttributeError:
         raise TypeError(f"{operator.mx_name()}: out must be an NDArray or a list of them, not {out!r}") from None
-
-
-def record_sparse(bound: BoundOperator, arrays: Sequence[NDArray], made: Any) -> None:
-    """Put a call with sparse operands or results on the tape. Its gradient is that of the dense operator in the mode of
-    the call. The dense forward is computed in the backward pass.
-    """
-    results = list(made) if isinstance(made, list | tuple) else [made]
-    positions = [i for i, a in enumerate(arrays) if entry_of(a) is not None]
-    record(arrays, positions, _SparsePullback(bound, arrays, positions), results)
-
-
-class _SparsePullback:
-    """The gradient of a call with sparse operands or results by the operands at `wrt`."""
-
-    def __init__(self, bound: BoundOperator, arrays: Sequence[NDArray], wrt: Sequence[int]) -> None:
-        self.bound, self.arrays, self.wrt = bound, arrays, wrt
-        self.training = modes.training
-
-    def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
-        name = self.bound.operator.mx_name()
-        if differentiable:
-            raise MXNetError(f"{name}: the gradient of a call with sparse arrays cannot be differentiated")
-        dense = [a.tostype("default") if a._is_sparse else a.detach() for a in self.arrays]
-        specialization = self.bound.function.specialization(dense, self.training)
-        if specialization.random or self.bound.scalars:
-            raise MXNetError(f"{name}: a call with sparse arrays has no gradient")
-        wrt = [i for i in self.wrt if dense[i]._dtype.is_float]
-        run = ForwardRun(specialization.differentiable.derivative(wrt), dense, (), 0)
-        seeds = [
-            zeros_of(t, run.context) if c is None else c.tostype("default")
-            for c, t in zip(cotangents, specialization.types, strict=True)
-            if t.dtype.is_float
-        ]
-        found = dict(zip(wrt, run.gradients(seeds), strict=True))
-        return [found.get(i) for i in self.wrt]
-
-    def origin(self) -> Origin:
-        return Origin(self.bound.operator, self.arrays, self.wrt)
 
 
 def kind_of(value: Any) -> Any:

@@ -43,7 +43,7 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str
     for variable, gradient, request in zip(variables, gradients, requests, strict=True):
         if variable.shape != gradient.shape:
             raise MXNetError(f"mark_variables: a gradient of shape {gradient.shape} for a variable of {variable.shape}")
-        attach(variable, request, lambda gradient=gradient: gradient)
+        attach(variable, request, lambda gradient=gradient: gradient, gradient.stype)
 
 
 class _Attachments:
@@ -63,9 +63,10 @@ attachments = _Attachments()
 """While `attachments.count` stays the same, every variable stays the variable of its array."""
 
 
-def attach(array: NDArray, request: str, make: Callable[[], NDArray]) -> None:
-    """Make an array a variable whose gradient goes to the array that `make` returns when it is first needed."""
-    array._entry = Entry(Variable(request, make))
+def attach(array: NDArray, request: str, make: Callable[[], NDArray], stype: str = "default") -> None:
+    """Make an array a variable whose gradient goes to the array that `make` returns when it is first needed, which has
+    this storage type."""
+    array._entry = Entry(Variable(request, make, stype == "row_sparse"))
     attachments.changed()
 
 

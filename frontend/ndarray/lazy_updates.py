@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.types import TensorType
-from ...runtime.writes import written
 from ..base import MXNetError
 from ..tracebacks import cause_of
 from .casting import densified, row_sparse_of, write
 from .sparse_arrays import RowSparseNDArray
+from .sparse_rows import rows_of, write_rows
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -39,22 +39,37 @@ def update_rows(bound: BoundOperator, arrays: Sequence[NDArray], out: Any) -> An
         operator.require_shapes([TensorType(a.shape, data._dtype) for a in arrays])
     except ValueError as error:
         raise MXNetError(f"{operator.mx_name()}: {error}") from cause_of(error)
-    lazy = getattr(operator, "lazy_update", True)
-    rows: Any = indices.asnumpy() if lazy else slice(None)
-    whole = [densified(a) for i, a in enumerate(arrays) if i != 1]
-    parts = [a._like(a._memory()[rows]) for a in whole]
-    parts.insert(1, data if lazy else densified(gradient))
-    result = bound.specialization(parts).call(parts, None, None, bound.scalars) if parts[0].size else parts[0]
-    kept = whole[0] if out is arrays[0] else whole[0].copy()
-    for target, part in zip((kept, *whole[1:]), (result, *parts[2:]), strict=True):
-        target._write(part._memory(), rows)
-        written(target._storage)
-    for array, dense in zip(arrays[2:], whole[1:], strict=True):
-        write_back(array, dense)
+    weight, _, *states = arrays
+    target = weight if out is weight else densified(weight).copy()
+    if getattr(operator, "lazy_update", True):
+        _update_stored(bound, (target, *states), data, indices.asnumpy())
+    else:
+        _update_all(bound, (target, *states), densified(gradient))
     if out is None:
-        return kept
-    write_back(out, kept)
+        return target
+    if out is not weight:
+        write_back(out, target)
     return out
+
+
+def _update_stored(bound: BoundOperator, targets: Sequence[NDArray], data: NDArray, rows: np.ndarray) -> None:
+    """Update these rows of a weight and its states."""
+    if not len(rows):
+        return
+    weight, *states = (rows_of(a, rows) for a in targets)
+    operands = [weight, data, *states]
+    new = bound.specialization(operands).call(operands, None, None, bound.scalars)
+    for target, part in zip(targets, (new, *states), strict=True):
+        write_rows(target, rows, part)
+
+
+def _update_all(bound: BoundOperator, targets: Sequence[NDArray], gradient: NDArray) -> None:
+    """Update a weight and its states by a dense gradient."""
+    weight, *states = (densified(a) for a in targets)
+    operands = [weight, gradient, *states]
+    new = bound.specialization(operands).call(operands, None, None, bound.scalars)
+    for target, whole in zip(targets, (new, *states), strict=True):
+        write_back(target, whole)
 
 
 def _updates_by_rows(name: str, arrays: Sequence[NDArray], out: Any) -> bool:

@@ -76,7 +76,7 @@ def _structure_of(
     key: list[Any] = []
     for node in nodes:
         pull = node.pull
-        if pull.__class__ is not CompiledPullback:
+        if pull.__class__ is not CompiledPullback or pull.forward.derivative.rows:  # type: ignore[union-attr]
             return None
         key.append(pull.forward.derivative)  # type: ignore[union-attr]
         for operand, position in node.operands:

@@ -292,7 +292,10 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         Returns:
             A copy. ValueError for csr unless the array has two axes, and between csr and row_sparse.
         """
-        return tostype(self, stype)
+        made = tostype(self, stype)
+        if hooks.watched and is_recorded((self,)):
+            record_copy(self, made)
+        return made
 
     def wait_to_read(self) -> None:
         """Waits until the device has finished its work. On the CPU a call returns when its work is done."""
@@ -309,7 +312,9 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         """
         if grad_req not in REQUESTS:
             raise KeyError(grad_req)
-        attach(self, grad_req, partial(_zeros, self._shape, dtype_of(self.dtype), self._context, stype or self.stype))
+        stype = stype or self.stype
+        make = partial(_zeros, self._shape, dtype_of(self.dtype), self._context, stype)
+        attach(self, grad_req, make, stype)
 
     def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Compute the gradients of this array by the variables that it was computed from.

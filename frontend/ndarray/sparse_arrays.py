@@ -37,10 +37,12 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
     applies operators to it.
     """
 
-    __slots__ = ("_stored", "_unchecked")
+    __slots__ = ("_owned", "_stored", "_unchecked")
 
     _stored: tuple[NDArray, ...]
     _unchecked: bool
+    _owned: NDArray | None
+    """The stored elements, if no other array shares them and they are all rows in order; see `sparse_rows.py`."""
     _is_sparse: ClassVar[bool] = True
     _aux_names: ClassVar[tuple[str, ...]] = ()
 
@@ -65,7 +67,12 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
 
     @_parts.setter
     def _parts(self, parts: tuple[NDArray, ...]) -> None:
-        self._stored, self._unchecked = parts, False
+        self._stored, self._unchecked, self._owned = parts, False, None
+
+    def _shared(self) -> tuple[NDArray, ...]:
+        """The stored elements and the indices, for another array that shares them."""
+        self._owned = None
+        return self._stored
 
     def _require_valid(self, problem: str | None) -> None:
         if problem:
@@ -140,7 +147,8 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
         raise NotImplementedError
 
     def _take_over(self, other: Any) -> None:
-        self._stored, self._unchecked = other._stored, other._unchecked
+        self._parts = other._shared()
+        self._unchecked = other._unchecked
         self._shape, self._context = other._shape, other._context
 
     @classmethod

@@ -14,6 +14,8 @@ from ..context import Context
 from .casting import densified, write
 from .eager import register_storage_dispatch
 from .ndarray import NDArray
+from .sparse_gradients import record_sparse
+from .tape import is_recorded
 
 if TYPE_CHECKING:
     from .operator_function import BoundOperator
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
 
 def dispatch(bound: BoundOperator, arrays: Sequence[NDArray], out: Any, context: Context | None) -> Any:
     """Apply an operator to operands and `out`, some of which can be sparse."""
+    made = _applied(bound, arrays, out, context)
+    if is_recorded(arrays):
+        record_sparse(bound, arrays, made)
+    return made
+
+
+def _applied(bound: BoundOperator, arrays: Sequence[NDArray], out: Any, context: Context | None) -> Any:
     from .lazy_updates import update_rows
     from .storage_rules import RULES
 

@@ -21,6 +21,7 @@ from .operator_function import BoundOperator
 from .sparse import add, zeros
 from .sparse_arrays import CSRNDArray, RowSparseNDArray
 from .sparse_dot import dot
+from .sparse_rows import rows_of
 
 Rule = Callable[[Any, list[NDArray]], Any]
 
@@ -181,7 +182,7 @@ def _take(operator: Any, arrays: list[NDArray]) -> Any:
     if operator.axis != 0 or indices._is_sparse:
         return None
     if isinstance(table, RowSparseNDArray):
-        return _dense_rows(table, _row_numbers(operator, indices, table, operator.mode))
+        return rows_of(table, _row_numbers(operator, indices, table, operator.mode))
     if isinstance(table, CSRNDArray) and operator.mode != "raise":
         return _csr_rows(table, _row_numbers(operator, indices, table, operator.mode))
     return None
@@ -192,7 +193,7 @@ def _embedding(operator: Any, arrays: list[NDArray]) -> Any:
     indices, table = arrays
     if indices._is_sparse or not isinstance(table, RowSparseNDArray):
         return None
-    return _dense_rows(table, _row_numbers(operator, indices, table, "raise"))
+    return rows_of(table, _row_numbers(operator, indices, table, "raise"))
 
 
 def _row_numbers(operator: Any, indices: NDArray, table: Any, mode: str) -> np.ndarray:
@@ -203,10 +204,6 @@ def _row_numbers(operator: Any, indices: NDArray, table: Any, mode: str) -> np.n
             f"{operator.mx_name()}: the indices {numbers.min()}..{numbers.max()} are out of range for {extent} rows"
         )
     return numbers % extent if mode == "wrap" else np.clip(numbers, 0, extent - 1)
-
-
-def _dense_rows(table: RowSparseNDArray, numbers: np.ndarray) -> NDArray:
-    return dense_array(_looked_up(table, numbers), table._context, table.dtype)
 
 
 def _csr_rows(matrix: Any, numbers: np.ndarray) -> CSRNDArray:
@@ -222,25 +219,12 @@ def _csr_rows(matrix: Any, numbers: np.ndarray) -> CSRNDArray:
     return csr_at(data[places], rows, columns[places], shape, matrix._context, matrix.dtype)
 
 
-def _looked_up(table: RowSparseNDArray, numbers: np.ndarray) -> np.ndarray:
-    """The rows with these numbers; rows that are not stored are zero."""
-    data, stored = (p.asnumpy() for p in table._parts)
-    found = np.zeros((*numbers.shape, *data.shape[1:]), data.dtype)
-    if not len(stored):
-        return found
-    order = np.argsort(stored, kind="stable")
-    at = np.minimum(np.searchsorted(stored[order], numbers), len(stored) - 1)
-    hit = stored[order][at] == numbers
-    found[hit] = data[order[at[hit]]]
-    return found
-
-
 def _retain(operator: Any, arrays: list[NDArray]) -> Any:
     x, indices = arrays
     if not isinstance(x, RowSparseNDArray):
         raise MXNetError(f"_sparse_retain takes a row_sparse array, not {x.stype}")
     numbers = indices.asnumpy().astype(np.int64).reshape(-1)
-    return row_sparse_of(_looked_up(x, numbers), numbers, x._shape, x._context, x.dtype)
+    return row_sparse_of(rows_of(x, numbers).asnumpy(), numbers, x._shape, x._context, x.dtype)
 
 
 # Reductions.

@@ -23,6 +23,7 @@ from ...runtime.writes import written
 from ..base import MXNetError
 from ..tracebacks import cause_of
 from .array_classes import array_at, empty_array
+from .row_sums import row_sum
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -50,15 +51,15 @@ class Variable:
     """The gradient of an array. `array` receives it according to `req`: "write", "add" or "null".
 
     `make` makes that array when it is first needed. `fresh` is True from a backward pass until an update clears it.
-    `number` is unique. Only `fresh` changes, and whether the array is made.
+    `number` is unique; `rows` is True if the array is row-sparse. Only `fresh` changes, and whether the array is made.
     """
 
-    __slots__ = ("__weakref__", "_array", "_make", "fresh", "number", "req")
+    __slots__ = ("__weakref__", "_array", "_make", "fresh", "number", "req", "rows")
     pull = ()
     """A variable is never freed; see `Recorded`."""
 
-    def __init__(self, req: str, make: Callable[[], NDArray]) -> None:
-        self.req, self.fresh, self.number = req, False, next(_numbers)
+    def __init__(self, req: str, make: Callable[[], NDArray], rows: bool = False) -> None:
+        self.req, self.fresh, self.rows, self.number = req, False, rows, next(_numbers)
         self._make = make
         self._array: NDArray | None = None
 
@@ -116,6 +117,8 @@ class Recorded:
     """
 
     __slots__ = ("__weakref__", "number", "operands", "pull", "results")
+    rows = False
+    """No gradient of a call is row-sparse; see `Variable`."""
 
     def __init__(self, operands: tuple[Entry, ...], pull: Pullback, results: int) -> None:
         self.number = next(_numbers)
@@ -214,7 +217,8 @@ def call_recorded(
     GraphError names a node that has no gradient.
     """
     wrt = wrt_of(arrays)
-    run = ForwardRun(function.derivative(wrt), arrays, (), version)
+    rows = [k for k, i in enumerate(wrt) if getattr(variable_of(arrays[i]), "rows", False)]
+    run = ForwardRun(function.derivative(wrt, rows), arrays, (), version)
     results = run.results[:count]
     record(run.operands, wrt, CompiledPullback(function, run, [r._type() for r in results]), results)
     return results
@@ -257,7 +261,16 @@ class ForwardRun:
 
         One with an array in `into` is written there. The array must have its type and share no memory with operands.
         """
-        return execute(self.derivative.backward, [*self.kept, *cotangents], self.context, self.version, into)
+        derivative = self.derivative
+        found = execute(derivative.backward, [*self.kept, *cotangents], self.context, self.version, into)
+        if not derivative.rows:
+            return found
+        shapes = [self.operands[i]._shape for i in derivative.wrt]
+        results = iter(found)
+        return [
+            row_sum(next(results), next(results), shape) if k in derivative.rows else next(results)
+            for k, shape in enumerate(shapes)
+        ]
 
 
 def memory_of(type: TensorType) -> tuple[tuple[int, ...], bool]:

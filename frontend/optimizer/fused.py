@@ -71,16 +71,17 @@ class _Update(NamedTuple):
 def fused_update(
     optimizer: Optimizer, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]
 ) -> FusedUpdate | None:
-    """The update of these weights; None if they must be updated one by one."""
+    """The update of these weights; None if all of them must be updated one by one."""
+    together: list[int] = []
     updates: list[_Update] = []
-    for index, weight, grad, state in zip(indices, weights, grads, states, strict=True):
-        made = _update_of(optimizer, index, weight, grad, state)
-        if made is None:
-            return None
-        updates.append(made)
-    if _overlap(updates):
+    for i, one in enumerate(zip(indices, weights, grads, states, strict=True)):
+        made = _update_of(optimizer, *one)
+        if made is not None:
+            together.append(i)
+            updates.append(made)
+    if len(together) < 2 or _overlap(updates):
         return None
-    return FusedUpdate(optimizer, indices, weights, grads, states, updates)
+    return FusedUpdate(optimizer, (tuple(indices), tuple(weights), tuple(grads), tuple(states)), together, updates)
 
 
 def _update_of(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any) -> _Update | None:
@@ -125,32 +126,36 @@ class _Run(NamedTuple):
 
 
 class FusedUpdate:
-    """The update of some weights of an optimizer by some gradients. A call counts an update of each, and updates it."""
+    """The update of some weights of an optimizer by some gradients. A call counts an update of each, and updates it.
+
+    `operands` are the indices, the weights, the gradients and the states. Those at the positions `together` have the
+    `updates` that run as one program. All others, such as weights with sparse gradients, are updated one by one.
+    """
 
     def __init__(
         self,
         optimizer: Optimizer,
-        indices: Sequence[Any],
-        weights: Sequence[NDArray],
-        grads: Sequence[NDArray],
-        states: Sequence[Any],
+        operands: tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]],
+        together: Sequence[int],
         updates: Sequence[_Update],
     ) -> None:
-        self.optimizer, self.indices = optimizer, tuple(indices)
-        self._weights, self._grads, self._states = tuple(weights), tuple(grads), tuple(states)
+        self.optimizer = optimizer
+        self._indices, self._weights, self._grads, self._states = operands
         self._updates = updates
         self._arrays = [a for update in updates for a in update.arrays]
         self._addresses = [a._address for a in self._arrays]
         self._written = WrittenTogether(a._storage for u in updates for i, a in enumerate(u.arrays) if i != 1)
-        self._numbers = SharedNumbers(optimizer, self.indices, [u.rule.function.numbers for u in updates])
+        indices, names = tuple(self._indices[i] for i in together), [u.rule.function.numbers for u in updates]
+        self._numbers = SharedNumbers(optimizer, indices, names)
         self._runs: Cache[tuple[int, ...], _Run] = Cache("fused updates", _PATTERNS)
+        self._alone = [one for i, one in enumerate(zip(*operands, strict=True)) if i not in set(together)]
 
     def serves(
         self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]
     ) -> bool:
         """True if a call updates these weights by these gradients."""
         return (
-            self.indices == tuple(indices)
+            self._indices == tuple(indices)
             and _same(self._weights, weights)
             and _same(self._grads, grads)
             and _same(self._states, states)
@@ -162,6 +167,8 @@ class FusedUpdate:
         run = self._runs.recent.get(pattern) or self._runs.get(pattern, lambda: self._combined(pattern))
         self._launch(run, numbers)
         self._written()
+        for one in self._alone:
+            self.optimizer.update_multi_precision(*one)
 
     def _combined(self, pattern: Sequence[int]) -> _Run:
         """The program for weights that share numbers in this way. Its inputs are the arrays, the numbers by row, and

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...runtime.writes import written
 from ..base import MXNetError
 from ..ndarray.casting import densified
 from ..ndarray.lazy_updates import write_back
 from ..ndarray.sparse_arrays import RowSparseNDArray
+from ..ndarray.sparse_rows import rows_of, write_rows
 from .functions import update_function
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ def _update_sparse(
     if rule == "adagrad" and isinstance(grad, RowSparseNDArray) and numbers["wd"]:
         raise MXNetError(f"adagrad has no weight decay for row-sparse gradients: wd must be 0, not {numbers['wd']}")
     targets = (weight, *states)
-    whole = [densified(a) for a in targets]
     if _updates_by_rows(rule, weight, grad, states, lazy):
-        _update_rows(rule, whole, grad, numbers)
-    else:
-        update_function(rule, False)((whole[0], densified(grad), *whole[1:]), numbers)
+        _update_rows(rule, targets, grad, numbers)
+        return
+    whole = [densified(a) for a in targets]
+    update_function(rule, False)((whole[0], densified(grad), *whole[1:]), numbers)
     for target, dense in zip(targets, whole, strict=True):
         write_back(target, dense)
 
@@ -65,16 +65,15 @@ def _updates_by_rows(rule: str, weight: Any, grad: Any, states: Sequence[Any], l
     return alike and (weight.stype == "row_sparse" or rule != "ftrl")
 
 
-def _update_rows(rule: str, whole: Sequence[NDArray], grad: Any, numbers: Mapping[str, float]) -> None:
+def _update_rows(rule: str, targets: Sequence[NDArray], grad: Any, numbers: Mapping[str, float]) -> None:
     """Update the rows that the gradient stores."""
     data, indices = grad._parts
-    if whole[0].shape != grad.shape:
-        raise MXNetError(f"{rule}_update: grad has the shape {grad.shape}, the weight {whole[0].shape}")
-    rows: Any = indices.asnumpy()
-    if not len(rows):
+    if targets[0].shape != grad.shape:
+        raise MXNetError(f"{rule}_update: grad has the shape {grad.shape}, the weight {targets[0].shape}")
+    numbers_of_rows = indices.asnumpy()
+    if not len(numbers_of_rows):
         return
-    parts = [a._like(a._memory()[rows]) for a in whole]
-    update_function(rule, False)((parts[0], data, *parts[1:]), numbers)
-    for target, part in zip(whole, parts, strict=True):
-        target._write(part._memory(), rows)
-        written(target._storage)
+    weight, *states = (rows_of(a, numbers_of_rows) for a in targets)
+    update_function(rule, False)((weight, data, *states), numbers)
+    for target, part in zip(targets, (weight, *states), strict=True):
+        write_rows(target, numbers_of_rows, part)

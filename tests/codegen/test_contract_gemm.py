@@ -253,10 +253,10 @@ def test_a_transposed_left_operand_is_packed_in_blocks_of_rows(form: str, rows: 
     """Weight gradients: the rows of the left operand are contiguous, steps of the reduction are apart."""
     b = CoreBuilder("transposed")
     x_shape, y_shape, batch, contract = {
-        "matrix": ((40, rows), (40, 90), (), (0,)),
-        "two reduced axes": ((5, 9, rows), (5, 9, 90), (), (0, 1)),
-        "batches": ((3, 40, rows), (3, 40, 90), (0,), (1,)),
-        "two axes of rows": ((40, rows, 8), (40, 90), (), (0,)),
+        "matrix": ((40, rows), (40, 200), (), (0,)),
+        "two reduced axes": ((5, 9, rows), (5, 9, 200), (), (0, 1)),
+        "batches": ((3, 40, rows), (3, 40, 200), (0,), (1,)),
+        "two axes of rows": ((40, rows, 8), (40, 200), (), (0,)),
     }[form]
     x, y = b.input(TensorType(x_shape, DType.F32)), b.input(TensorType(y_shape, DType.F32))
     product = b.dot(x, y, batch, batch, contract, contract)

@@ -49,7 +49,7 @@ def conv(b: CoreBuilder, x: Value, w: Value) -> Value:
     return b.conv(x, w, (1, 1), ((1, 1), (1, 1)))
 
 
-SHAPES = [(2, 8, 7, 5), (1, 12, 6, 9), (3, 24, 1, 3), (1, 16, 1, 2)]
+SHAPES = [(2, 16, 7, 5), (1, 20, 6, 9), (3, 24, 1, 3), (1, 16, 1, 2)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -184,3 +184,84 @@ def test_scipy() -> None:
     assert there.shape == X.shape and (there.toarray() == X).all()
     for back in (nd.array(there), sp.array(there), sp.csr_matrix(there), sp.csr_matrix(scipy.sparse.csr_matrix(X))):
         assert back.stype == "csr" and (back.asnumpy() == X).all()
+
+
+def rows_like(values: Any) -> Any:
+    return mx.nd.array(values).tostype("row_sparse")
+
+
+def test_row_sparse_gradients_are_added() -> None:
+    """MXNet overwrites them."""
+    table, ids = mx.nd.ones((5, 2)), mx.nd.array([3, 1, 3])
+    table.attach_grad("add", stype="row_sparse")
+    for _ in range(2):
+        with mx.autograd.record():
+            loss = mx.nd.Embedding(ids, table, input_dim=5, output_dim=2, sparse_grad=True).sum()
+        loss.backward()
+    grad: Any = table.grad
+    assert grad.indices.asnumpy().tolist() == [1, 3]
+    assert grad.data.asnumpy().tolist() == [[2, 2], [4, 4]]
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_gradients_of_embeddings_make_no_dense_array(hybridize: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dense gradient would have 8 GB."""
+    from mxforge.frontend.ndarray import tape
+
+    seen: list[tuple[int, ...]] = []
+    original = tape.empty_array
+
+    def watched(shape: tuple[int, ...], *rest: Any) -> Any:
+        seen.append(shape)
+        return original(shape, *rest)
+
+    monkeypatch.setattr(tape, "empty_array", watched)
+    net = mx.gluon.nn.Embedding(1000, 4, sparse_grad=True)
+    net.initialize()
+    if hybridize:
+        net.hybridize()
+    with mx.autograd.record():
+        loss = (net(mx.nd.array([[5, 7], [5, 999]])) * 2).sum()
+    loss.backward()
+    assert seen and all(shape[:1] != (1000,) for shape in seen)
+    grad: Any = net.weight.grad()
+    assert grad.indices.asnumpy().tolist() == [5, 7, 999]
+    assert grad.data.asnumpy()[:, 0].tolist() == [4, 2, 2]
+
+
+def test_updates_of_rows_reach_no_other_array() -> None:
+    store = mx.kv.create()
+    given = rows_like(np.ones((4, 2)))
+    store.init("w", given)
+    store.set_optimizer(mx.optimizer.SGD(learning_rate=1.0))
+    seen = []
+    for _ in range(3):
+        store.push("w", rows_like([[0, 0], [1, 1], [0, 0], [0, 0]]))
+        out = mx.nd.sparse.zeros("row_sparse", (4, 2))
+        store.pull("w", out=out, ignore_sparse=False)
+        seen.append(out)
+    assert given.asnumpy().tolist() == [[1, 1]] * 4
+    assert [out.asnumpy()[:, 0].tolist() for out in seen] == [[1, 0, 1, 1], [1, -1, 1, 1], [1, -2, 1, 1]]
+
+
+def test_rows_out_of_range_are_named() -> None:
+    store = mx.kv.create()
+    store.init("w", rows_like(np.ones((4, 2))))
+    out = mx.nd.sparse.zeros("row_sparse", (4, 2))
+    with pytest.raises(mx.MXNetError, match=r"row_ids 1\.\.4 of 'w', which has 4 rows"):
+        store.row_sparse_pull("w", out=out, row_ids=mx.nd.array([1, 4]))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_sums_of_rows(dtype: str) -> None:
+    from mxforge.frontend.ndarray.row_sums import row_sum
+
+    rng = np.random.RandomState(0)
+    numbers, rows = rng.randint(0, 6, 40), rng.randn(40, 3).astype(dtype)
+    found = row_sum(mx.nd.array(numbers, dtype="int64"), mx.nd.array(rows, dtype=dtype), (9, 3))
+    expected = np.zeros((9, 3))
+    np.add.at(expected, numbers, rows)
+    assert found.dtype == np.dtype(dtype) and found.indices.asnumpy().tolist() == sorted({*numbers.tolist()})
+    np.testing.assert_allclose(found.asnumpy(), expected, 1e-2 if dtype == "float16" else 1e-5, 1e-2)
+    empty = row_sum(mx.nd.array([], dtype="int64"), mx.nd.zeros((1, 3))[0:0], (9, 3))
+    assert empty.asnumpy().sum() == 0

@@ -72,8 +72,8 @@ def network() -> Any:
     net = mx.gluon.nn.HybridSequential()
     for _ in range(2):
         net.add(
-            mx.gluon.nn.Conv2D(8, 3, padding=1, in_channels=8, use_bias=False),
-            mx.gluon.nn.BatchNorm(in_channels=8),
+            mx.gluon.nn.Conv2D(16, 3, padding=1, in_channels=16, use_bias=False),
+            mx.gluon.nn.BatchNorm(in_channels=16),
             mx.gluon.nn.Activation("relu"),
         )
     net.add(mx.gluon.nn.GlobalAvgPool2D())
@@ -91,7 +91,7 @@ def gradients(net: Any, x: Any) -> list[Any]:
 
 def test_residuals_stay_in_blocks_between_forward_and_backward(made: list[Derivative]) -> None:
     """Two results of convolutions, and that of the first ReLU; only the input of the network changes its layout."""
-    x = nd.array(np.random.default_rng(0).standard_normal((2, 8, 6, 5)))
+    x = nd.array(np.random.default_rng(0).standard_normal((2, 16, 6, 5)))
     net = network()
     expected = gradients(net, x)
     made.clear()
@@ -112,7 +112,7 @@ def test_residuals_stay_in_blocks_between_forward_and_backward(made: list[Deriva
 
 def test_two_runs_in_flight_have_separate_residuals() -> None:
     random = np.random.default_rng(1)
-    first, second = (nd.array(random.standard_normal((2, 8, 6, 5))) for _ in range(2))
+    first, second = (nd.array(random.standard_normal((2, 16, 6, 5))) for _ in range(2))
     net = network()
     net.hybridize()
     expected = gradients(net, first)
@@ -132,7 +132,7 @@ def test_a_derivative_is_read_from_disk(
     """A warm start neither differentiates nor compiles, and computes the same bits."""
     monkeypatch.setattr(compiling, "_disk", lambda: disk)
     disk = DiskCache(tmp_path)
-    net, x = network(), nd.array(np.random.default_rng(0).standard_normal((3, 8, 6, 5)))
+    net, x = network(), nd.array(np.random.default_rng(0).standard_normal((3, 16, 6, 5)))
 
     def run() -> list[Any]:
         clear_caches()

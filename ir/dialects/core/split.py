@@ -22,12 +22,14 @@ class Split:
     """The forward and the backward graph of a computation.
 
     forward: inputs -> the outputs of the computation, then residuals that are not among its inputs and outputs, then
-    the outputs that update inputs. backward: one input per residual, then the cotangents -> the gradients.
+    the outputs that update inputs. backward: one input per residual, then the cotangents -> the gradients. Gradients at
+    the positions `rows` are two results each: numbers of rows, and rows.
     """
 
     forward: Graph
     backward: Graph
     residuals: tuple[Source, ...]
+    rows: tuple[int, ...] = ()
 
 
 Splitter = Callable[[Graph, Sequence[int], Sequence[int], Collection[int], Collection[int]], Split]

@@ -76,7 +76,7 @@ class SparseEmbedding(Block):
 
     def forward(self, x: Any) -> Any:  # type: ignore[override]
         rows = self.weight.row_sparse_data(x)
-        return ndarray.Embedding(x, rows.tostype("default"), name="fwd", **self._kwargs)  # type: ignore[attr-defined]
+        return ndarray.Embedding(x, rows, name="fwd", **self._kwargs)  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
         kind = "{input_dim} -> {output_dim}, {dtype}".format(**self._kwargs)

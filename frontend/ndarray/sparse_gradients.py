@@ -1,0 +1,114 @@
+"""Gradients of operators on sparse arrays: by rules that make no dense copies of the operands, or those of the dense
+operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...runtime.modes import modes
+from ..base import MXNetError
+from .casting import row_sparse_of
+from .row_sums import summed
+from .sparse_arrays import CSRNDArray, RowSparseNDArray
+from .sparse_dot import dot
+from .tape import ForwardRun, Origin, entry_of, record, zeros_of
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
+    from .operator_function import BoundOperator
+
+Rule = Callable[[Any, Sequence["NDArray"], int, "NDArray"], Any]
+"""rule(operator, arrays, position, cotangent) -> the gradient by one operand; None: that of the dense operator."""
+
+
+def record_sparse(bound: BoundOperator, arrays: Sequence[NDArray], made: Any) -> None:
+    """Put a call with sparse operands or results on the tape. Its gradient is in the mode of the call. The gradient of
+    the dense operator computes the forward again in the backward pass.
+    """
+    results = list(made) if isinstance(made, list | tuple) else [made]
+    positions = [i for i, a in enumerate(arrays) if entry_of(a) is not None]
+    record(arrays, positions, _SparsePullback(bound, arrays, positions), results)
+
+
+class _SparsePullback:
+    """The gradient of a call with sparse operands or results by the operands at `wrt`."""
+
+    def __init__(self, bound: BoundOperator, arrays: Sequence[NDArray], wrt: Sequence[int]) -> None:
+        self.bound, self.arrays, self.wrt = bound, arrays, wrt
+        self.training = modes.training
+
+    def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
+        if differentiable:
+            name = self.bound.operator.mx_name()
+            raise MXNetError(f"{name}: the gradient of a call with sparse arrays cannot be differentiated")
+        found = _by_rule(self.bound.operator, self.arrays, self.wrt, cotangents)
+        return _densely(self.bound, self.arrays, self.wrt, cotangents, self.training) if found is None else found
+
+    def origin(self) -> Origin:
+        return Origin(self.bound.operator, self.arrays, self.wrt)
+
+
+def _by_rule(
+    operator: Any, arrays: Sequence[NDArray], positions: Sequence[int], cotangents: Sequence[NDArray | None]
+) -> list[NDArray] | None:
+    rule, (first, *more) = _RULES.get(operator.name), cotangents
+    if rule is None or first is None or more:
+        return None
+    found = [rule(operator, arrays, i, first.tostype("default")) for i in positions]
+    return None if any(g is None for g in found) else found
+
+
+def _densely(
+    bound: BoundOperator,
+    arrays: Sequence[NDArray],
+    positions: Sequence[int],
+    cotangents: Sequence[NDArray | None],
+    training: bool,
+) -> list[NDArray | None]:
+    dense = [a.tostype("default") if a._is_sparse else a.detach() for a in arrays]
+    specialization = bound.function.specialization(dense, training)
+    if specialization.random or bound.scalars:
+        raise MXNetError(f"{bound.operator.mx_name()}: a call with sparse arrays has no gradient")
+    wrt = [i for i in positions if dense[i]._dtype.is_float]
+    run = ForwardRun(specialization.differentiable.derivative(wrt), dense, (), 0)
+    seeds = [
+        zeros_of(t, run.context) if c is None else c.tostype("default")
+        for c, t in zip(cotangents, specialization.types, strict=True)
+        if t.dtype.is_float
+    ]
+    found = dict(zip(wrt, run.gradients(seeds), strict=True))
+    return [found.get(i) for i in positions]
+
+
+def _dot(operator: Any, arrays: Sequence[NDArray], position: int, cotangent: NDArray) -> Any:
+    """The gradient of a product with a csr matrix by the dense operand. x^T g stores the rows of the columns that x
+    stores."""
+    x, y = arrays
+    if position == 1 and isinstance(x, CSRNDArray) and not operator.transpose_b:
+        flipped: dict[str, Any] = {"transpose_a": not operator.transpose_a, "forward_stype": None}
+        return dot(operator.model_copy(update=flipped), [x, cotangent])
+    if position == 0 and isinstance(y, CSRNDArray) and not operator.transpose_a:
+        flipped = {"transpose_b": not operator.transpose_b, "forward_stype": "default"}
+        return dot(operator.model_copy(update=flipped), [cotangent, y])
+    return None
+
+
+def _embedding(operator: Any, arrays: Sequence[NDArray], position: int, cotangent: NDArray) -> Any:
+    """The gradient by a row-sparse table stores the rows that were looked up."""
+    indices, table = arrays
+    if position != 1 or indices._is_sparse or not isinstance(table, RowSparseNDArray):
+        return None
+    numbers = indices.asnumpy().astype(np.int64).reshape(-1)
+    stored, sums = summed(numbers, cotangent.asnumpy().reshape(len(numbers), -1))
+    return row_sparse_of(sums, stored, table._shape, table._context, table.dtype)
+
+
+_RULES: Mapping[str, Rule] = {
+    "mx.dot": _dot,
+    "mx.Embedding": _embedding,
+    "mx._contrib_SparseEmbedding": _embedding,
+}
