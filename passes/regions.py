@@ -31,7 +31,8 @@ class _Region:
 
 
 class _Extractor:
-    """Emits the regions that outputs of the graph depend on, each after the regions that it reads."""
+    """Emits the regions that outputs of the graph depend on, each after the regions that it reads. Outputs that the
+    graph computes first are first: what only they read is not kept until the others are computed."""
 
     def __init__(self, graph: Graph, group_of: Mapping[Node, Group]) -> None:
         self.graph, self.group_of = graph, group_of
@@ -41,7 +42,7 @@ class _Extractor:
         self.nodes: list[Node] = []
 
     def run(self) -> Graph:
-        for value in self.graph.outputs:
+        for value in sorted(self.graph.outputs, key=lambda v: self.order[v.node] if v.node is not None else -1):
             self._need(value)
         outputs = tuple(self.made[v] for v in self.graph.outputs)
         return replace(self.graph, nodes=tuple(self.nodes), outputs=outputs)

@@ -210,6 +210,22 @@ def test_states_of_an_update_are_results_of_one_region() -> None:
     assert len(fused(graph)) == 1
 
 
+def test_results_are_computed_in_the_order_of_the_graph() -> None:
+    """Whatever their order among the outputs: what only the first one reads is not kept for long."""
+    b = CoreBuilder()
+    x, w = b.input(tensor(4, 4)), b.input(tensor(4, 4))
+
+    def product(y: Value) -> Value:
+        return b.dot(y, w, (), (), (1,), (0,))
+
+    first = product(x)
+    early, second = b.sum(b.exp(first), (0,)), product(first)
+    late = b.sum(b.exp(second), (1,))
+    result = run_pass(FUSE, b.build([late, early]))
+    assert [kind for kind, _ in regions(result)] == ["contract", "row", "contract", "row"]
+    assert [v.node for v in result.outputs] == [result.nodes[3], result.nodes[1]]
+
+
 def test_a_result_may_leave_through_a_broadcast() -> None:
     b = CoreBuilder()
     y = b.exp(b.input(tensor(6)))
