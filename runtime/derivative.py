@@ -91,7 +91,7 @@ class Derivative:
 
     `forward` returns the outputs and then what the residuals need besides them; `backward` takes the residuals and
     then a cotangent for each float output, and returns one for each of `wrt`: two for those at the positions `rows`,
-    numbers of rows and these rows, which are added up by number. `reads_cotangent` says for each float output whether
+    numbers of rows and these rows, which are added up by number. `reads_cotangent` lists for each float output whether
     the gradients depend on its cotangent: a loss ignores it. `memory` holds residuals with halos.
     """
 

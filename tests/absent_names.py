@@ -99,7 +99,9 @@ MEMBERS = {
     "what frees C pointers, and makes objects of them": r"(executor|kvstore|profiler|rtc|ndarray|symbol|io)\..*"
     r"\.__del__|"
     r"symbol\.symbol\.Symbol\.(__setstate__|_get_ndarray_inputs)|model\.FeedForward\.__setstate__|autograd\.Function\._[rR]egistry|runtime\.Feature\._\w+",
-    "training": r"optimizer\.optimizer\.(LBSGD\._\w+_cum_gradient|(NAG|Signum)\._update_impl)",
+    "formulas, which are operators here": r"optimizer\.optimizer\."
+    r"(LBSGD\._(\w+_cum_gradient|cumulate_gradient|get_lars|l2norm)|LARS\._(get_lars|l2norm)|"
+    r"(SGD|ccSGD|NAG|Signum|LAMB|LARS|LBSGD)\._update_impl)",
     "charts in notebooks": r"notebook\.callback\.\w+\.\w+",
     "how MXNet's own code is divided": r"context\.Context\._default_ctx|"
     r"contrib\.text\..*\._index_(counter_keys|unknown\w+)|"

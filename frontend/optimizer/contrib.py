@@ -9,6 +9,7 @@ import numpy as np
 from .. import ndarray
 from ..ndarray import NDArray
 from .adaptive import Plain
+from .base import Optimizer as Optimizer
 from .base import register
 
 __all__ = ["GroupAdaGrad"]

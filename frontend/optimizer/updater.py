@@ -11,7 +11,7 @@ from typing import Any
 from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray
-from ..tracebacks import cause_of
+from ..tracebacks import api_boundary, cause_of
 from .base import Optimizer
 from .fused import FusedUpdate, can_fuse, fused_update
 from .states import read_states, write_states
@@ -30,6 +30,7 @@ class Updater:
         self.aggregate_updates = optimizer.aggregate_num > 0
         self._fused: list[FusedUpdate] = []
 
+    @api_boundary
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         several = isinstance(index, list | tuple)
         indices, grads, weights = (index, grad, weight) if several else ([index], [grad], [weight])
