@@ -9,8 +9,7 @@ import numpy as np
 from .. import ndarray
 from ..ndarray import NDArray
 from .adaptive import Plain
-from .base import Optimizer as Optimizer
-from .base import register
+from .base import Optimizer, register  # noqa: F401  (both are names of MXNet's module)
 
 __all__ = ["GroupAdaGrad"]
 
