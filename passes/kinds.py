@@ -23,6 +23,7 @@ from ..ir.dialects.core import (
     Relayout,
     Reshape,
     Reverse,
+    SelectAndScatter,
     Size,
     Slice,
     Transpose,
@@ -65,7 +66,7 @@ _KINDS: dict[type, Kind] = {
     Iota: Kind.VIRTUAL,
     Size: Kind.VIRTUAL,
 }
-READS_MEMORY = (Conv, ConvWeightGradient, ReduceWindow)
+READS_MEMORY = (Conv, ConvWeightGradient, ReduceWindow, SelectAndScatter)
 """They read elements repeatedly, and past the border: see `windowed_operands`."""
 
 INDEX_MAPS = (Transpose, Slice, Reverse, Relayout)  # moves through which readers can recompute an expression

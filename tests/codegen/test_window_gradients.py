@@ -66,6 +66,19 @@ def test_windows_over_space_are_computed_in_blocks(case: str, channels: int) -> 
     assert "layout" in [launch.kind for launch in program.launches]
 
 
+def test_the_cotangent_of_maxima_can_be_a_broadcast() -> None:
+    """A mean after pooling has such a gradient; the kernel of the pooling's gradient reads it from memory."""
+    b = CoreBuilder()
+    x, given = b.input(TensorType((2, 16, 9, 8), DType.F32)), b.input(TensorType((2, 16), DType.F32))
+    w = b.input(TensorType((16, 16, 1, 1), DType.F32), "w", parameter=True)
+    y = b.conv(x, w, (1, 1), ((0, 0), (0, 0)))
+    spread = b.broadcast(given, (2, 16, 4, 4), (0, 1))
+    gradient = b.select_and_scatter(y, spread, (1, 1, 2, 2), (1, 1, 2, 2), ((0, 0), (0, 0), (0, 0), (0, 0)))
+    graph = b.build([b.conv(gradient, w, (1, 1), ((0, 0), (0, 0)))])
+    rng = np.random.default_rng(0)
+    check(graph, *(rng.standard_normal(v.type.shape).astype(np.float32) for v in graph.inputs))
+
+
 @pytest.mark.parametrize(("window", "stride", "pad"), [(2, 2, 0), (3, 1, 1), (3, 2, 1), (2, 1, 0)])
 def test_the_gradient_of_a_sum_over_windows_between_convolutions(window: int, stride: int, pad: int) -> None:
     """With windows at each element there is no padded copy of the cotangent. The mask after it is part of its
