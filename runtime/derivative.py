@@ -53,7 +53,7 @@ class Differentiable:
         key = tuple(wrt), tuple(rows)
         found = self._derivatives.get(key)
         if found is None:
-            record = record_key("derivative", self.graph, self.options, self.device, key)
+            record = record_key(_STORED, self.graph, self.options, self.device, key)
             found = None if record is None else _stored_derivative(record, key[0], self.device)
             if found is None:
                 split = training_graphs(self.graph, key[0], self._context(), key[1])
@@ -136,6 +136,9 @@ def _specialised(graph: Graph, options: Options, device: Device) -> Specializati
 
 
 # -- derivatives on disk: a warm start differentiates nothing
+
+_STORED = "derivative 2"
+"""The kind of what is stored; the number changes with the format."""
 
 
 def _to_bytes(split: Split, reads_cotangent: Sequence[bool], programs: Sequence[StoredProgram | None]) -> bytes:

@@ -93,8 +93,11 @@ class HybridBlock(Block):
         graph.
         """
         options = {"static_alloc": static_alloc, "static_shape": static_shape, "inline_limit": inline_limit}
-        sizes = {"forward_bulk_size": forward_bulk_size, "backward_bulk_size": backward_bulk_size}
-        sizes |= {"recompute": recompute}
+        sizes = {
+            "forward_bulk_size": forward_bulk_size,
+            "backward_bulk_size": backward_bulk_size,
+            "recompute": recompute,
+        }
         options |= {name: size for name, size in sizes.items() if size is not None}
         self._backend, self._backend_opts = backend, kwargs or self._backend_opts
         self._active = active

@@ -93,7 +93,9 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         is_dynamic = known is not None and types != known.first and not self.flags.static_shape
         if known is not None and is_dynamic and not training:  # its program knows the results: no graph is built
             program = self._program(types, options, device, known, None)
-            return SymbolSpecialization(self, lambda: program, types, program.outputs, known.layers, device, training)
+            return SymbolSpecialization(
+                self, lambda: program, types, program.outputs, known.layers, device, training, None
+            )
         with _user_errors(self.title):
             graph = self.graph(types)
         made = known or self._families.add(family, _Family(types, graph.names()))
@@ -105,6 +107,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
             made.layers,
             device,
             training,
+            graph,
         )
 
     def _program(
@@ -174,10 +177,12 @@ class SymbolSpecialization(LazySpecialization):
         layers: tuple[str, ...],
         device: Device,
         training: bool,
+        graph: Graph | None,
     ) -> None:
-        """`make` compiles the program, whose operands and results have the types `signature` and `types`."""
+        """`make` compiles the program, whose operands and results have the types `signature` and `types`. `graph` is
+        built when it is needed if it is None."""
         super().__init__(make, types, function.title, layers, device)
-        self.function, self.signature, self.training = function, signature, training
+        self.function, self.signature, self.training, self._graph = function, signature, training, graph
         self._differentiable: Differentiable | None = None
 
     def _use(self, executable: Runnable) -> None:
@@ -214,7 +219,7 @@ class SymbolSpecialization(LazySpecialization):
         from ...runtime.derivative import Differentiable
 
         if self._differentiable is None:
-            graph = self.function.graph(self.signature)
+            graph = self._graph or self.function.graph(self.signature)
             options = Options(training=self.training, residual_bytes=self.function.flags.residual_bytes)
             source = self.function.symbol, len(self.signature)
             self._differentiable = Differentiable(graph, options, self.device, source)
