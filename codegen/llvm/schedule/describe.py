@@ -42,20 +42,16 @@ class SpatialAxis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConvShape:
-    """A convolution with `channels` input channels and `filters` output channels per group; `batch`, `group`, `filter`
-    and `channel` name the kernel's axes. The index of `x` counts positions of the input including interior zeros.
+class Windowed:
+    """A tensor `x` of images with `channels` channels in each group, whose elements at the positions of `windows` are
+    read. `batch`, `group` and `channel` name the kernel's axes.
     """
 
     kernel: Kernel
-    contract: Contract
     x: Load
-    w: Load
-    store: Store
     windows: tuple[SpatialAxis, ...]
     batch: str
     group: str | None
-    filter: str
     channel: str
 
     @property
@@ -67,12 +63,29 @@ class ConvShape:
         return extent_of(self.kernel, self.channel)
 
     @property
-    def filters(self) -> int:
-        return extent_of(self.kernel, self.filter)
-
-    @property
     def images(self) -> int:
         return extent_of(self.kernel, self.batch)
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the tensor."""
+        return self.kernel.buffer(self.x.buffer).dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvShape(Windowed):
+    """A convolution with `channels` input channels and `filters` output channels per group; `filter` names the kernel's
+    axis of the latter. The index of `x` counts positions of the input including interior zeros.
+    """
+
+    contract: Contract
+    w: Load
+    store: Store
+    filter: str
+
+    @property
+    def filters(self) -> int:
+        return extent_of(self.kernel, self.filter)
 
     @property
     def points(self) -> int:
@@ -88,44 +101,15 @@ class ConvShape:
         return self.groups > 1 and self.channels == 1 and self.filters == 1
 
     @property
-    def dtype(self) -> DType:
-        """The dtype of the input."""
-        return self.kernel.buffer(self.x.buffer).dtype
-
-    @property
     def accumulator(self) -> DType:
         return self.contract.accumulator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowedOperand:
-    """One operand of a weight gradient: a tensor of images with `channels` channels in each group, whose elements at
-    the positions of `windows` are read. `batch`, `group` and `channel` name the kernel's axes.
-    """
+class WindowedOperand(Windowed):
+    """One operand of a weight gradient."""
 
-    kernel: Kernel
-    x: Load
-    windows: tuple[SpatialAxis, ...]
-    batch: str
-    group: str | None
-    channel: str
     accumulator: DType
-
-    @property
-    def groups(self) -> int:
-        return extent_of(self.kernel, self.group) if self.group else 1
-
-    @property
-    def channels(self) -> int:
-        return extent_of(self.kernel, self.channel)
-
-    @property
-    def images(self) -> int:
-        return extent_of(self.kernel, self.batch)
-
-    @property
-    def dtype(self) -> DType:
-        return self.kernel.buffer(self.x.buffer).dtype
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
