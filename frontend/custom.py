@@ -149,11 +149,11 @@ class PythonKind:
         operands = [_array(x, t) for x, t in zip(arrays, inputs, strict=False)]
         results = [_array(x, t) for x, t in zip(arrays[len(inputs) :], outputs, strict=False)]
         cotangents = iter(arrays[len(inputs) + len(outputs) + states + 1 :])
-        seeds = [_array(next(cotangents), t) if t.dtype.is_float else _empty(t) for t in outputs]
+        seeds = [_array(next(cotangents), t) if t.dtype.has_cotangent else _empty(t) for t in outputs]
         found = [_empty(t) for t in inputs[:count]]
         self._call(used.backward, ["write"] * count, seeds, operands[:count], results, found, operands[count:])
         gradients = [_values(x) for x in found] + [np.zeros(t.shape, t.dtype.numpy) for t in inputs[count:]]
-        return [g for g, t in zip(gradients, inputs, strict=True) if t.dtype.is_float]
+        return [g for g, t in zip(gradients, inputs, strict=True) if t.dtype.has_cotangent]
 
 
 def make_kind(prop_class: type[CustomOpProp], parameters: Mapping[str, str]) -> PythonKind:

@@ -166,7 +166,7 @@ class Executor:
             [
                 i
                 for i, name in enumerate(names)
-                if grads.get(name) is not None and dtype_of(self._arg_dict[name].dtype).is_float
+                if grads.get(name) is not None and dtype_of(self._arg_dict[name].dtype).has_cotangent
             ]
         )
 
@@ -248,7 +248,10 @@ class Executor:
         return target if same else None
 
     def _seeds(self, run: ForwardRun, out_grads: Any) -> list[NDArray]:
-        """The gradients by the float outputs. MXNetError if one that is no loss has none, or of another shape."""
+        """The gradients by the outputs that can have one.
+
+        MXNetError if an output that is no loss has none, or one of another shape.
+        """
         names = self._symbol.list_outputs()
         if out_grads is None:
             out_grads = []
@@ -260,7 +263,7 @@ class Executor:
         needed = iter(run.derivative.reads_cotangent)
         seeds: list[NDArray] = []
         for name, output, gradient in zip(names, self.outputs, given, strict=False):
-            if not output._dtype.is_float:
+            if not output._dtype.has_cotangent:
                 continue
             seeds.append(self._seed(name, output, gradient, next(needed)))
         return seeds

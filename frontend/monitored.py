@@ -72,7 +72,7 @@ class Monitored:
     # --- gradients --------------------------------------------------------------------------------------------------
 
     def backward(self, operands: Sequence[NDArray], wrt: Sequence[int], seeds: Sequence[NDArray]) -> None:
-        """Pass the gradients by the inputs of all operators to the callback, from those of the float outputs."""
+        """Pass the gradients by the inputs of all operators to the callback. `seeds` are those by the outputs."""
         nodes: dict[Recorded, SymNode] = {}
 
         def seen(node: SymNode, results: list[NDArray]) -> None:
@@ -81,7 +81,7 @@ class Monitored:
                 nodes[entry.node] = node
 
         outputs = self._recorded(operands, wrt, seen)
-        pairs = zip([o for o in outputs if o._dtype.is_float], seeds, strict=True)
+        pairs = zip([o for o in outputs if o._dtype.has_cotangent], seeds, strict=True)
         reached = [(o, seed) for o, seed in pairs if entry_of(o) is not None]
         entries, cotangents = entries_of([o for o, _ in reached]), [seed for _, seed in reached]
         calls = calls_before(entries)

@@ -48,6 +48,11 @@ class DType(Enum):
         return self in _FLOATS
 
     @property
+    def has_cotangent(self) -> bool:
+        """True if values of this dtype can have gradients: floats, and as in MXNet the integers of its arrays."""
+        return self in _WITH_COTANGENT
+
+    @property
     def is_signed(self) -> bool:
         return self.value.startswith("i") and self is not DType.BOOL
 
@@ -84,6 +89,7 @@ class DType(Enum):
 
 _BITS = {d: int(d.value.lstrip("bfui")) for d in DType}
 _FLOATS = frozenset((DType.F16, DType.BF16, DType.F32, DType.F64))
+_WITH_COTANGENT = _FLOATS | {DType.U8, DType.I8, DType.I32, DType.I64}
 _NUMPY: dict[DType, np.dtype] = {
     DType.F16: np.dtype(np.float16),
     DType.F32: np.dtype(np.float32),

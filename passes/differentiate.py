@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..ir.dialects.core import Cond, CoreBuilder, Scan, While, gradient_graph
 from ..ir.dialects.core.control_gradient import PullBack, Pulled, pull_back_cond, pull_back_scan, pull_back_while
-from ..ir.dialects.core.gradient import float_positions, vjp_of
+from ..ir.dialects.core.gradient import cotangent_positions, vjp_of
 from ..ir.dialects.core.primitive import Gradients
 from ..ir.dialects.core.split import Split
 from ..ir.graph import Graph, GraphBuilder, GraphError, Node, Value
@@ -29,15 +29,15 @@ class Differentiate(Pass):
 
 
 def differentiate(graph: Graph, wrt: Sequence[int]) -> Graph:
-    """A core graph that also computes the cotangents of the inputs `wrt`, which must be floats.
+    """A core graph that also computes the cotangents of the inputs `wrt`.
 
-    Inputs: the graph's, then one cotangent per float output in order. Outputs: the graph's, then one cotangent per
-    input in `wrt` (zeros if no output depends on it), then the outputs that update inputs, which have no cotangents:
-    moving statistics are not differentiated. GraphError names a node without a gradient or a non-float input.
+    Inputs: the graph's, then one cotangent for each output that can have one, in order. Outputs: the graph's, then one
+    cotangent per input in `wrt` (zeros if no output depends on it), then the outputs that update inputs, which have no
+    cotangents: moving statistics are not differentiated. GraphError names a node or an input without a gradient.
     """
     _check(graph, wrt)
     plain = len(graph.outputs) - len(graph.updates)
-    both = _joint(graph, wrt, float_positions(graph.outputs[:plain]))
+    both = _joint(graph, wrt, cotangent_positions(graph.outputs[:plain]))
     kept, updated, gradients = (
         both.outputs[:plain],
         both.outputs[plain : len(graph.outputs)],
@@ -48,8 +48,8 @@ def differentiate(graph: Graph, wrt: Sequence[int]) -> Graph:
 
 
 def vjp_graph(graph: Graph) -> Graph:
-    """Only the gradient: inputs, then one cotangent per float output -> one cotangent per float input."""
-    return gradient_graph(graph, float_positions(graph.inputs), float_positions(graph.outputs))
+    """Only the gradient: inputs, then the outputs' cotangents -> the inputs' cotangents, of those that can have one."""
+    return gradient_graph(graph, cotangent_positions(graph.inputs), cotangent_positions(graph.outputs))
 
 
 def _check(graph: Graph, wrt: Sequence[int]) -> None:
@@ -57,9 +57,9 @@ def _check(graph: Graph, wrt: Sequence[int]) -> None:
         if not 0 <= i < len(graph.inputs):
             raise GraphError(f"graph '{graph.name}' has no input {i} to differentiate with respect to")
         value = graph.inputs[i]
-        if not value.type.dtype.is_float:
+        if not value.type.dtype.has_cotangent:
             name = f"'{value.name}'" if value.name else str(i)
-            raise GraphError(f"input {name} of type {value.type} has no gradient: it is not a float")
+            raise GraphError(f"input {name} of type {value.type} has no gradient")
 
 
 def _joint(graph: Graph, wrt: Sequence[int], seeds: Sequence[int]) -> Graph:

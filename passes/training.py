@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ..ir.dialects.core import Relayout
-from ..ir.dialects.core.gradient import float_positions, gradient_graph
+from ..ir.dialects.core.gradient import cotangent_positions, gradient_graph
 from ..ir.dialects.core.split import Split
 from ..ir.graph import Graph, GraphBuilder, Value
 from ..ir.types import Layout
@@ -23,11 +23,15 @@ def lowered_for_gradients(graph: Graph, wrt: Sequence[int], context: Context) ->
 
 
 def gradient_of(core: Graph, wrt: Sequence[int]) -> Graph:
-    """The function (inputs, cotangents of float outputs) -> cotangents of the inputs `wrt`, which can be differentiated
-    again: it computes everything from the inputs. `core` is a graph of `lowered_for_gradients`.
+    """The function (inputs, cotangents of the outputs that can have one) -> cotangents of the inputs `wrt`.
+
+    It can be differentiated again: it computes everything from the inputs. `core` is a graph of
+    `lowered_for_gradients`.
     """
     results = core.outputs[: len(core.outputs) - len(core.updates)]
-    return gradient_graph(replace(core, outputs=results, updates=(), late=frozenset()), wrt, float_positions(results))
+    return gradient_graph(
+        replace(core, outputs=results, updates=(), late=frozenset()), wrt, cotangent_positions(results)
+    )
 
 
 def training_graphs(graph: Graph, wrt: Sequence[int], context: Context, rows: Collection[int] = ()) -> Split:

@@ -47,7 +47,7 @@ class Differentiable:
         return Context(self.device.target, self.options)
 
     def derivative(self, wrt: Sequence[int], rows: Sequence[int] = ()) -> Derivative:
-        """The gradient by the inputs at the positions `wrt`, which are floats. GraphError names a node without one.
+        """The gradient by the inputs at the positions `wrt`. GraphError names a node without one.
         `rows` are positions in `wrt` of gradients that are row-sparse if they are sums of rows.
         """
         key = tuple(wrt), tuple(rows)
@@ -62,7 +62,7 @@ class Differentiable:
         return found
 
     def gradient(self, wrt: Sequence[int]) -> Differentiable:
-        """The function (inputs, cotangents of the float outputs) -> cotangents of the inputs `wrt`.
+        """The function (inputs, cotangents of the outputs that can have one) -> cotangents of the inputs `wrt`.
 
         It computes everything from the inputs and keeps nothing of a forward run, so it can be differentiated again.
         """
@@ -90,9 +90,9 @@ class Derivative:
     """The gradient of a graph by the inputs `wrt`.
 
     `forward` returns the outputs and then what the residuals need besides them; `backward` takes the residuals and
-    then a cotangent for each float output, and returns one for each of `wrt`: two for those at the positions `rows`,
-    numbers of rows and these rows, which are added up by number. `reads_cotangent` lists for each float output whether
-    the gradients depend on its cotangent: a loss ignores it. `memory` holds residuals with halos.
+    then a cotangent for each output that can have one, and returns one for each of `wrt`: two for those at the
+    positions `rows`, numbers of rows and these rows, which are added up by number. `reads_cotangent` lists for each of
+    these outputs whether the gradients depend on its cotangent: a loss ignores it. `memory` holds residuals with halos.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ def _specialised(graph: Graph, options: Options, device: Device) -> Specializati
 
 # -- derivatives on disk: a warm start differentiates nothing
 
-_STORED = "derivative 2"
+_STORED = "derivative 3"
 """The kind of what is stored; the number changes with the format."""
 
 

@@ -235,7 +235,7 @@ class _Linker:
         seeds = [
             self._value(type) if cotangent is None else cotangent[0]
             for cotangent, type in zip(given, pull.types, strict=True)
-            if type.dtype.is_float
+            if type.dtype.has_cotangent
         ]
         backward = pull.forward.derivative.backward.specialization
         results = [self._value(type) for type in backward.types]

@@ -40,7 +40,7 @@ class RecordedCalls:
 
     def __init__(self, function: Callable[[], Differentiable], types: Sequence[TensorType], count: int) -> None:
         self._function, self._count = function, count
-        self._candidates = [i for i, t in enumerate(types) if t.dtype.is_float]
+        self._candidates = [i for i, t in enumerate(types) if t.dtype.has_cotangent]
         self._plans: dict[tuple[int, ...], _Plan] = {}
 
     def on_tape(self, arrays: Sequence[NDArray]) -> OnTape:

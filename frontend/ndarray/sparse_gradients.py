@@ -73,12 +73,12 @@ def _densely(
     specialization = bound.function.specialization(dense, training)
     if specialization.random or bound.scalars:
         raise MXNetError(f"{bound.operator.mx_name()}: a call with sparse arrays has no gradient")
-    wrt = [i for i in positions if dense[i]._dtype.is_float]
+    wrt = [i for i in positions if dense[i]._dtype.has_cotangent]
     run = ForwardRun(specialization.differentiable.derivative(wrt), dense, (), 0)
     seeds = [
         zeros_of(t, run.context) if c is None else c.tostype("default")
         for c, t in zip(cotangents, specialization.types, strict=True)
-        if t.dtype.is_float
+        if t.dtype.has_cotangent
     ]
     found = dict(zip(wrt, run.gradients(seeds), strict=True))
     return [found.get(i) for i in positions]

@@ -205,8 +205,8 @@ class _NoPullback:
 
 
 def wrt_of(arrays: Sequence[NDArray]) -> tuple[int, ...]:
-    """The positions of the operands that a gradient is by: floats on the tape."""
-    return tuple([i for i, a in enumerate(arrays) if a._dtype.is_float and entry_of(a) is not None])
+    """The positions of the operands that a gradient is by."""
+    return tuple([i for i, a in enumerate(arrays) if a._dtype.has_cotangent and entry_of(a) is not None])
 
 
 def call_recorded(
@@ -299,7 +299,7 @@ class CompiledPullback:
 
     def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
         run = self.forward
-        given = [(c, t) for c, t in zip(cotangents, self.types, strict=True) if t.dtype.is_float]
+        given = [(c, t) for c, t in zip(cotangents, self.types, strict=True) if t.dtype.has_cotangent]
         seeds = [zeros_of(t, run.context) if c is None else c for c, t in given]
         if not differentiable:
             return run.gradients(seeds)

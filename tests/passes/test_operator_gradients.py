@@ -7,7 +7,7 @@ target, and some on this machine's processor.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
@@ -78,11 +78,19 @@ def backward(call: Call, parts: Split, cotangents: Arrays, run: Any = on_referen
     arrays = [*call.arrays, *keys_of(parts.forward, call.arrays)]
     results = run(parts.forward, arrays)
     kept = [(arrays if s.is_input else results)[s.position] for s in parts.residuals]
-    seeds = [
-        np.asarray(c, v.type.dtype.numpy).reshape(v.type.shape) for c, v in zip(cotangents, seeded(call), strict=True)
-    ]
+    seeds = list(_seeds(call, cotangents))
     gradients = run(parts.backward, [*kept, *seeds])
     return results[: call.results], gradients[: len(parts.backward.outputs) - len(parts.backward.updates)]
+
+
+def _seeds(call: Call, cotangents: Arrays) -> Iterator[Array]:
+    """A cotangent for each result that can have one: zeros for integers."""
+    given = iter(cotangents)
+    for v in call.graph.outputs:
+        if v.type.dtype.is_float:
+            yield np.asarray(next(given), v.type.dtype.numpy).reshape(v.type.shape)
+        elif v.type.dtype.has_cotangent:
+            yield np.zeros(v.type.shape, v.type.dtype.numpy)
 
 
 def seeded(call: Call) -> list[Any]:

@@ -39,9 +39,9 @@ def _place(count: int, positions: Sequence[int], values: Sequence[Value]) -> Gra
 
 def _body_vjp(b: CoreBuilder, body: Graph, node: Node, cotangents: Sequence[Value]) -> Gradients:
     """A call of the body's gradient, which recomputes the values of the body that it reads."""
-    from .gradient import float_positions, gradient_graph
+    from .gradient import cotangent_positions, gradient_graph
 
-    wrt, seeds = float_positions(node.inputs), float_positions(node.outputs)
+    wrt, seeds = cotangent_positions(node.inputs), cotangent_positions(node.outputs)
     gradient = gradient_graph(body, wrt, seeds)
     return _place(len(node.inputs), wrt, b.call(gradient, *node.inputs, *(cotangents[i] for i in seeds)))
 
@@ -100,7 +100,7 @@ class Call(Primitive):
             if self.wrt is not None:
                 raise TypeError("wrt requires a gradient")
             return results
-        _check_body(self.gradient, (*types, *results, *(t for t in results if t.dtype.is_float)), "the gradient")
+        _check_body(self.gradient, (*types, *results, *(t for t in results if t.dtype.has_cotangent)), "the gradient")
         check_axes(self.wrt or (), len(types), "wrt")
         if not _same_types(self.gradient.output_types(), [types[i] for i in self._positions(types)]):
             raise TypeError("the gradient must return one cotangent for each operand in wrt")
@@ -108,7 +108,7 @@ class Call(Primitive):
 
     def _positions(self, types: Sequence[TensorType]) -> Sequence[int]:
         """The operands for which the gradient returns cotangents."""
-        return self.wrt if self.wrt is not None else [i for i, t in enumerate(types) if t.dtype.is_float]
+        return self.wrt if self.wrt is not None else [i for i, t in enumerate(types) if t.dtype.has_cotangent]
 
     def differentiable(self, operands: int) -> Sequence[int]:
         return range(operands) if self.wrt is None else self.wrt
@@ -122,9 +122,9 @@ class Call(Primitive):
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         if self.gradient is None:
             return _body_vjp(b, self.body, node, cotangents)
-        from .gradient import float_positions
+        from .gradient import cotangent_positions
 
-        seeds = (cotangents[i] for i in float_positions(node.outputs))
+        seeds = (cotangents[i] for i in cotangent_positions(node.outputs))
         gradients = b.call(self.gradient, *node.inputs, *node.outputs, *seeds)
         return _place(len(node.inputs), self._positions([v.type for v in node.inputs]), gradients)
 
@@ -232,11 +232,11 @@ class HostCallback(Primitive):
         return made
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        from .gradient import float_positions
+        from .gradient import cotangent_positions
 
         if self.gradient is None:
             raise GraphError(f"{node.describe()} has no gradient")
-        wrt = float_positions(node.inputs)
+        wrt = cotangent_positions(node.inputs)
         backward = HostCallback(self.gradient, tuple(node.inputs[i].type for i in wrt))
-        seeds = (cotangents[i] for i in float_positions(node.outputs))
+        seeds = (cotangents[i] for i in cotangent_positions(node.outputs))
         return _place(len(node.inputs), wrt, b.node(backward, *node.inputs, *node.outputs, *seeds).outputs)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...graph import Graph, GraphError, Node, Value
 from ...types import DType, TensorType
 from .control import Cond, While
-from .gradient import active_values, float_positions
+from .gradient import active_values, cotangent_positions
 from .primitive import Gradients
 from .scan import Scan
 from .split import Source, Split, Splitter, recompute
@@ -45,9 +45,9 @@ PullBack = Callable[["CoreBuilder", Node, Sequence[Value | None], Sequence[int],
 
 def recomputing(pull_back: PullBack, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
     """The cotangents of all float operands, computed by one of the functions below with only operands as residuals."""
-    floats = set(float_positions(node.outputs))
+    floats = set(cotangent_positions(node.outputs))
     given = [g if i in floats else None for i, g in enumerate(cotangents)]
-    return pull_back(b, node, given, float_positions(node.inputs), recompute).cotangents
+    return pull_back(b, node, given, cotangent_positions(node.inputs), recompute).cotangents
 
 
 # -- scans

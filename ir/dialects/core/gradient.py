@@ -48,11 +48,11 @@ def pull_back(
 
 
 def active_values(nodes: Iterable[Node], wrt: Iterable[Value]) -> set[Value]:
-    """The float values that depend on `wrt` through float values."""
-    active = {v for v in wrt if v.type.dtype.is_float}
+    """The values that can have cotangents and depend on `wrt` through such values."""
+    active = {v for v in wrt if v.type.dtype.has_cotangent}
     for node in nodes:
         if not active.isdisjoint(_differentiable(node)):
-            active.update(v for v in node.outputs if v.type.dtype.is_float)
+            active.update(v for v in node.outputs if v.type.dtype.has_cotangent)
     return active
 
 
@@ -109,6 +109,6 @@ def without_dead_nodes(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(reversed(kept)))
 
 
-def float_positions(values: Iterable[Value]) -> list[int]:
+def cotangent_positions(values: Iterable[Value]) -> list[int]:
     """Positions of the values that can have a cotangent."""
-    return [i for i, v in enumerate(values) if v.type.dtype.is_float]
+    return [i for i, v in enumerate(values) if v.type.dtype.has_cotangent]

@@ -49,7 +49,7 @@ class Sort(Primitive):
         shape = node.inputs[0].type.shape
         places = b.iota(shape, DType.I64, self.axis)
         order = b.sort([node.inputs[0], places], self.axis, descending=self.descending, stable=True)[1]
-        floats = [i for i, v in enumerate(node.inputs) if v.type.dtype.is_float]
-        undone = b.sort([order, *(cotangents[i] for i in floats)], self.axis)[1:]
-        found = dict(zip(floats, undone, strict=True))
+        sorted_too = [i for i, v in enumerate(node.inputs) if v.type.dtype.has_cotangent]
+        undone = b.sort([order, *(cotangents[i] for i in sorted_too)], self.axis)[1:]
+        found = dict(zip(sorted_too, undone, strict=True))
         return [found.get(i) for i in range(len(node.inputs))]

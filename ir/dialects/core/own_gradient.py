@@ -19,7 +19,7 @@ def call_with_gradient(
 ) -> tuple[Value, ...]:
     """Append a call of forward(b, *operands) that carries `gradient`; returns the results.
 
-    The cotangent of a non-float result is zeros.
+    The cotangent of a result that has none (of booleans) is zeros.
     """
     inner, back = b.nested(f"{b.name}_call"), b.nested(f"{b.name}_gradient")
     inner.location = back.location = b.location
@@ -51,7 +51,7 @@ def _gradient(
     """The graph of the gradient, and the positions of the operands it has cotangents for."""
     own = [b.input(v.type, v.name) for v in body.inputs]
     made = [b.input(v.type) for v in body.outputs]
-    cotangents = [b.input(v.type) if v.type.dtype.is_float else b.full_like(v, 0) for v in made]
+    cotangents = [b.input(v.type) if v.type.dtype.has_cotangent else b.full_like(v, 0) for v in made]
     found = gradient(b, own[:operands], made[:results], cotangents[:results])
-    given = {i: g for i, g in enumerate(found) if g is not None and own[i].type.dtype.is_float}
+    given = {i: g for i, g in enumerate(found) if g is not None and own[i].type.dtype.has_cotangent}
     return b.build(list(given.values())), list(given)

@@ -13,7 +13,7 @@ from ...scalar import ScalarOp, result_dtype
 from ...types import DType, TensorType
 from .numerics import round_bfloat16
 from .primitive import Array, Arrays, Gradients, Primitive, Types, operands, storage
-from .scalar_rules import SCALAR_RULES, evaluate_scalar
+from .scalar_rules import INTEGER_GRADIENTS, SCALAR_RULES, evaluate_scalar
 
 if TYPE_CHECKING:
     from .builder import CoreBuilder
@@ -40,6 +40,8 @@ class Pointwise(Primitive):
         return (evaluate_scalar(self.op, *arrays),)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
+        if node.outputs[0].type.dtype.is_integer and self.op not in INTEGER_GRADIENTS:
+            return [None] * len(node.inputs)
         return SCALAR_RULES[self.op].gradient(b, cotangents[0], node.outputs[0], *node.inputs)
 
     def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
@@ -68,4 +70,6 @@ class Cast(Primitive):
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         source = node.inputs[0].type.dtype
-        return [b.cast(cotangents[0], source) if source.is_float and self.dtype.is_float else None]
+        exact = source.is_integer or self.dtype.is_float  # the derivative of rounding to an integer is 0
+        kept = source.has_cotangent and self.dtype.has_cotangent and exact
+        return [b.cast(cotangents[0], source) if kept else None]

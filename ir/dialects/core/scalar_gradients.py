@@ -68,7 +68,11 @@ def mod(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Valu
 
 
 def pow(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
-    """At x = 0 the derivative with respect to the exponent is z * log(1) = 0, its limit for y > 0."""
+    """At x = 0 the derivative with respect to the exponent is z * log(1) = 0, its limit for y > 0. Of integers it is
+    none.
+    """
+    if x.type.dtype.is_integer:
+        return b.mul(g, b.mul(y, b.pow(x, b.sub(y, 1)))), None
     safe = b.select(b.eq(x, 0), b.full_like(x, 1), x)
     return b.mul(g, b.mul(y, b.pow(x, b.sub(y, 1)))), b.mul(g, b.mul(z, b.log(safe)))
 

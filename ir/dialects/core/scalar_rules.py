@@ -119,3 +119,20 @@ SCALAR_RULES: dict[ScalarOp, ScalarRule] = {
 
 EXPANDED = frozenset(op for op, rule in SCALAR_RULES.items() if rule.expansion is not None)
 """The operations that have an expansion, and so no rules in targets."""
+
+INTEGER_GRADIENTS = frozenset(
+    (
+        ScalarOp.ABS,
+        ScalarOp.ADD,
+        ScalarOp.DIV,
+        ScalarOp.MAX,
+        ScalarOp.MIN,
+        ScalarOp.MOD,
+        ScalarOp.MUL,
+        ScalarOp.NEG,
+        ScalarOp.POW,
+        ScalarOp.SELECT,
+        ScalarOp.SUB,
+    )
+)
+"""The operations whose rules hold for integers, with cotangents in integers."""

@@ -26,6 +26,8 @@ class _CastBase(Operator):
 class Cast(_CastBase):
     """Converts the elements to another dtype. Floats are truncated to integers.
 
+    The gradient is converted back, also through integers, which truncate it.
+
     Args:
         dtype: Dtype of the result.
     Returns:
@@ -38,7 +40,20 @@ class Cast(_CastBase):
     dtype: DTypeNameOrBool
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return b.cast(inputs[0], DType.from_numpy(self.dtype))
+        x, target = inputs[0], DType.from_numpy(self.dtype)
+        if not (target.is_integer and x.type.dtype.is_float):
+            return b.cast(x, target)
+
+        def forward(b: MxBuilder, x: Value) -> Value:
+            return b.cast(x, target)
+
+        return b.custom_gradient(forward, _converted_back, x)[0]
+
+
+def _converted_back(
+    b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]
+) -> list[Value]:
+    return [b.cast(cotangents[0], operands[0].type.dtype)]
 
 
 @operator("amp_cast")

@@ -82,6 +82,7 @@ class BipartiteMatching(Operator):
     """
 
     floats = True
+    gradient = no_gradient
     outputs = ("output0", "output1")
     is_ascend: Bool = False
     threshold: Float

@@ -310,7 +310,7 @@ class Operator(BaseModel, Op):
     def to_core(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         """The decomposition as a tuple; a call that carries `gradient`, if the operator declares it."""
         gradient = type(self).gradient
-        if gradient is None or not any(v.type.dtype.is_float for v in inputs):
+        if gradient is None or not any(v.type.dtype.has_cotangent for v in inputs):
             values = self.decompose(b, *inputs)
         else:
             values = b.custom_gradient(self.decompose, partial(gradient, self), *inputs)
