@@ -57,7 +57,8 @@ def test_gradients_agree_with_the_interpreter(golden: Golden) -> None:
     rng = np.random.default_rng(0)
     arrays = list(golden.inputs)
     for t in graph.input_types()[len(arrays) :]:
-        arrays.append(rng.standard_normal(t.shape).astype(t.dtype.numpy) if t.dtype.is_float else np.zeros(4, "u4"))
+        is_key = t.dtype is DType.U32
+        arrays.append(np.zeros(4, "u4") if is_key else (4 * rng.standard_normal(t.shape)).astype(t.dtype.numpy))
     with np.errstate(all="ignore"):
         reference = evaluate_graph(graph, arrays)
     limit = max(2e-4, 2 * tolerance(golden, 2e-5))

@@ -36,7 +36,8 @@ _INTERLEAVE = 8  # vectors that a reduction across rows reads together, so that 
 STACK_ELEMENTS = 1 << 15  # elements of scratch rows on the stack; longer rows are computed again where they are read
 _ACCUMULATORS = 4  # of one reduction: an addition takes as many cycles
 _ACCUMULATED_OPERATIONS = 48  # operations of a body that is repeated for several accumulators
-_GRAIN_ELEMENTS = 16384  # minimum elements in one chunk for a thread
+_GRAIN_ELEMENTS = 16384  # minimum elements in one chunk for a thread, if a vector of them takes few instructions
+_HEAVY_WORK = 8  # the work of an operation that takes many instructions, where moving an element is 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +102,7 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> LoopSche
         blocks=blocks,
         block=block,
         count=outer * blocks,
-        grain=max(1, _GRAIN_ELEMENTS // elements),
+        grain=_grain(elements * _work(nest)),
         unroll=_accumulators(nest, vector, reductions, lanes, interleave),
         interleave=interleave,
     )
@@ -137,7 +138,7 @@ def _schedule_symbolic(nest: Nest, lanes: int, vector: str, parallel: list[str],
         blocks=blocks,
         block=block,
         count=outer * blocks,
-        grain=deferred(_grain, elements),
+        grain=deferred(_grain, elements * _work(nest)),
         unroll=_ACCUMULATORS if not vector and is_symbolic(nest.extent(axis)) else 1,
     )
 
@@ -146,8 +147,14 @@ def _vector_blocks(width: int) -> int:
     return max(1, -(-width // _GENERAL_BLOCK))
 
 
-def _grain(elements: int) -> int:
-    return max(1, _GRAIN_ELEMENTS // max(1, elements))
+def _grain(work: int) -> int:
+    """The units in the smallest chunk for a thread. `work` is the elements of a unit times the work of each."""
+    return max(1, _GRAIN_ELEMENTS // max(1, work))
+
+
+def _work(nest: Nest) -> int:
+    """The work of one element."""
+    return max(1, _HEAVY_WORK * sum(op not in _LIGHT for op in _operations(nest)))
 
 
 def _interleaves_rows(nest: Nest) -> bool:
@@ -169,11 +176,11 @@ def schedule_general(
     numbers = {a.name: extents[str(a.extent)] for a in nest.axes}
     reduced, rows = prod(numbers[a] for a in reductions), prod(numbers[a] for a in units)
     masked, light = compact or _is_long(nest), not compact and _LIGHT.issuperset(_operations(nest))
-    scratch = len(scratch_rows(plan_steps(nest)))
+    scratch, work = len(scratch_rows(plan_steps(nest))), _work(nest)
     if vector in reductions:
         order = (*(a for a in reductions if a != vector), vector)
         fits = reduced * scratch <= STACK_ELEMENTS
-        grain = max(1, _GRAIN_ELEMENTS // max(1, reduced))
+        grain = _grain(reduced * work)
         return LoopSchedule(
             lanes=lanes,
             vector=vector,
@@ -190,7 +197,7 @@ def schedule_general(
     if transposed:
         tiles = rows // max(1, numbers[transposed]) * -(-numbers[transposed] // lanes)
         count = tiles * -(-numbers[vector] // _TRANSPOSED_BLOCK)
-        grain = max(1, _GRAIN_ELEMENTS // max(1, min(numbers[vector], _TRANSPOSED_BLOCK) * lanes))
+        grain = _grain(min(numbers[vector], _TRANSPOSED_BLOCK) * lanes)
         return LoopSchedule(
             lanes=lanes,
             vector=vector,
@@ -203,7 +210,7 @@ def schedule_general(
         )
     block = _GENERAL_ROWS * lanes if reductions else _GENERAL_BLOCK
     count = rows * -(-numbers[vector] // block)
-    grain = max(1, _GRAIN_ELEMENTS // max(1, min(numbers[vector], block) * reduced))
+    grain = _grain(min(numbers[vector], block) * reduced * work)
     return LoopSchedule(
         lanes=lanes,
         vector=vector,
