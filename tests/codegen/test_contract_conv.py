@@ -11,6 +11,7 @@ import pytest
 from contraction_kernels import ConvSpec, Extras, conv_kernel
 from contractions import HOST, Runner, conv_reference
 from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
+from mxforge.codegen.llvm.contract.line_taps import line_taps
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.schedule.contract import direct_blocks, winograd_blocks
 from mxforge.codegen.llvm.schedule.describe import ContractionError, ConvShape, describe_contraction
@@ -76,6 +77,17 @@ CASES = [
         B8,
         name="transposed, row-major",
     ),
+    Case((2, 16, 5, 6), (20, 16, 5, 5), same(4), Layout(8, halo(2, 4)), B8, name="lines that meet few taps"),
+    Case((2, 12, 4, 3), (24, 12, 5, 5), same(2, stride=2), Layout(8, halo(2, 2)), B8, name="strided lines, few taps"),
+    Case(
+        (3, 16, 6, 1),
+        (8, 16, 3, 1),
+        ConvSpec((1, 1), (2, 0), (2, 0), (2, 1)),
+        Layout(8, halo(2, 2)),
+        B8,
+        name="lines of one point",
+    ),
+    Case((4, 8, 2, 2), (8, 8, 7, 7), same(5), Layout(8, halo(2, 5)), B8, name="lines that meet no tap"),
     Case((1, 8, 9), (16, 8, 3), same(1, 1), Layout(8, halo(1, 1)), Layout(8, halo(1, 2)), name="one axis"),
     Case(
         (1, 8, 4, 5, 6), (16, 8, 3, 3, 3), same(1, 3), Layout(8, halo(3, 1)), Layout(8, halo(3, 0)), name="three axes"
@@ -283,6 +295,19 @@ def test_epilogues(kind: str, residual: str, filters: int) -> None:
     close(run(network_end, ("scale", "bias", "residual")), expected)
     expected = np.minimum(extra["gate"] / (1 + np.exp(-sums)) + extra["map"], 0.75)
     close(run(gated_end, ("gate", "map")), expected)
+
+
+def test_taps_that_meet_only_padding_are_skipped() -> None:
+    shape = describe_contraction(conv_kernel((2, 16, 5, 6), (20, 16, 5, 5), same(4)))
+    assert isinstance(shape, ConvShape)
+    found = line_taps(shape)
+    assert found is not None
+    assert [found.range_of(line, line) for line in range(9)] == [
+        *((4 - line, 5) for line in range(5)),
+        *((0, 9 - line) for line in range(5, 9)),
+    ]
+    assert found.range_of(0, 1) == (3, 5)
+    assert found.part == pytest.approx(25 / 45)
 
 
 def test_strides_of_a_concatenation() -> None:

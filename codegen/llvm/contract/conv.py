@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 
 from ....ir.kernel import Buffer
 from ..schedule.describe import NO_AXIS, ContractionError, ConvShape, WindowedOperand, extent_of
 from ..schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
 from .epilogue import make_epilogue
+from .line_taps import LineTaps
 from .problem import NO_WEIGHT, UNROLL, Box, Problem, Segment, WeightSource, collapsed, offsets, plain_segments
 
 
@@ -127,8 +129,10 @@ def merge_groups(shape: ConvShape, in_block: int, out_block: int) -> Grouping:
     raise AssertionError("m == g satisfies the condition")
 
 
-def conv_problem(shape: ConvShape, place: InputPlace, workspace: int) -> Problem:
-    """The problem of a convolution. `workspace` is the argument slot of the workspace, which holds a copied input."""
+def conv_problem(shape: ConvShape, place: InputPlace, workspace: int, lines: LineTaps | None = None) -> Problem:
+    """The problem of a convolution. `workspace` is the argument slot of the workspace, which holds a copied input.
+    `lines` are taps to skip where they meet only padding, if the order of the reduction permits it.
+    """
     kernel = shape.kernel
     out = kernel.buffer(shape.store.buffer)
     grouping = merge_groups(shape, place.block, out.layout.block if out.layout else 1)
@@ -143,6 +147,7 @@ def conv_problem(shape: ConvShape, place: InputPlace, workspace: int) -> Problem
     )
     epilogue = make_epilogue(kernel, shape.store, walk, groups=groups, points=points, channels=grouping.filters)
     points, x, epilogue = collapsed(points, x, epilogue)
+    lines = lines if place.block > 1 else None  # a row-major input has few channels, and its taps are unrolled
     return Problem(
         dtype=shape.accumulator,
         groups=groups,
@@ -151,10 +156,11 @@ def conv_problem(shape: ConvShape, place: InputPlace, workspace: int) -> Problem
         x=x,
         x_points=points,
         x_slot=workspace if place.copied else kernel.buffers.index(kernel.buffer(shape.x.buffer)),
-        segments=_segments(shape, place, grouping),
+        segments=_segments(shape, place, grouping, lines is not None),
         weights=_weight_source(shape, grouping),
         w_slot=kernel.buffers.index(kernel.buffer(shape.w.buffer)),
         epilogue=epilogue,
+        line_taps=lines,
     )
 
 
@@ -181,17 +187,19 @@ def _x_points(shape: ConvShape, place: InputPlace) -> tuple[int, ...]:
     return (place.image, *(w.stride * s for w, s in zip(shape.windows, place.space, strict=True)))
 
 
-def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping) -> tuple[Segment, ...]:
+def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping, by_line: bool) -> tuple[Segment, ...]:
+    """The reduction. `by_line`: taps along the first axis are its outermost axis, and not blocks of channels."""
     w_channel, w_taps = weight_strides(shape)
     taps = tuple(w.taps for w in shape.windows)
     x_taps = tuple(w.dilation * s for w, s in zip(shape.windows, place.space, strict=True))
     if grouping.merged == 1 and (place.block > 1 or 1 < taps[-1] <= UNROLL):
         blocks, rest = divmod(grouping.channels, place.block)
         if not rest:
-            return (_box_segment(place, blocks, taps, (x_taps, w_taps), w_channel),)
+            return (_box_segment(place, blocks, taps, (x_taps, w_taps), w_channel, by_line),)
     window = list(zip(offsets(taps, x_taps), offsets(taps, w_taps), strict=True))
     if place.block > 1:
-        return (_blocked_segment(shape, place, grouping, window, w_channel),)
+        rows = [window[k : k + len(window) // taps[0]] for k in range(0, len(window), len(window) // taps[0])]
+        return (_blocked_segment(shape, place, grouping, rows if by_line else [window], w_channel),)
     count = shape.channels
     channels = [(c * place.channel, (c % count) * w_channel) for c in range(grouping.channels)]
     if len(window) == 1:
@@ -204,7 +212,12 @@ def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping) -> tuple[
 
 
 def _box_segment(
-    place: InputPlace, blocks: int, taps: tuple[int, ...], strides: Sequence[tuple[int, ...]], channel: int
+    place: InputPlace,
+    blocks: int,
+    taps: tuple[int, ...],
+    strides: Sequence[tuple[int, ...]],
+    channel: int,
+    by_line: bool,
 ) -> Segment:
     """The reduction over whole blocks of channels and the window's taps. A step is a block of channels; for a row-major
     input, the taps along the last axis."""
@@ -213,8 +226,11 @@ def _box_segment(
         steps = Box((blocks, *taps[:-1]), (place.channel, *x_taps))
         unroll = tuple(i * x_last for i in range(taps[-1]))
         return Segment(steps=steps, unroll=unroll, sources=Box((blocks, *taps), (channel, *w_taps)))
-    steps = Box((blocks, *taps), (place.channel, *x_taps, x_last))
-    sources = Box((blocks, *taps, place.block), (place.block * channel, *w_taps, channel))
+    axes = [(blocks, place.channel, place.block * channel), *zip(taps, (*x_taps, x_last), w_taps, strict=True)]
+    if by_line:
+        axes[:2] = reversed(axes[:2])
+    extents, x, w = zip(*axes, strict=True)
+    steps, sources = Box(extents, x), Box((*extents, place.block), (*w, channel))
     return Segment(steps=steps, unroll=tuple(range(place.block)), sources=sources)
 
 
@@ -226,21 +242,23 @@ def _with_owners(segment: Segment, place: InputPlace, shape: ConvShape) -> Segme
 
 
 def _blocked_segment(
-    shape: ConvShape, place: InputPlace, grouping: Grouping, window: list[tuple[int, int]], w_channel: int
+    shape: ConvShape, place: InputPlace, grouping: Grouping, windows: list[list[tuple[int, int]]], w_channel: int
 ) -> Segment:
+    """The reduction over blocks of channels, of which the last is partly empty, for each part of the window in turn."""
     block, count, channels = place.block, grouping.channels, shape.channels
-    steps = tuple(c * place.channel + x for c in range(-(-count // block)) for x, _ in window)
     unroll = tuple(range(min(block, count)))
+    steps: list[int] = []
     sources: list[int] = []
     owners: list[int] = []
-    for first in range(0, count, block):
+    for window, first in product(windows, range(0, count, block)):
         block_channels = range(first, first + len(unroll))
         at = [c % channels * w_channel if c < count else None for c in block_channels]
-        for _, tap in window:
+        for x, tap in window:
+            steps.append(first // block * place.channel + x)
             sources.extend(NO_WEIGHT if a is None else a + tap for a in at)
         if grouping.merged > 1:
             owners.extend([c // channels for c in block_channels] * len(window))
-    return Segment(steps=steps, unroll=unroll, sources=tuple(sources), owners=tuple(owners))
+    return Segment(steps=tuple(steps), unroll=unroll, sources=tuple(sources), owners=tuple(owners))
 
 
 def weight_strides(shape: ConvShape) -> tuple[int, tuple[int, ...]]:

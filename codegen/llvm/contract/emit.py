@@ -55,6 +55,7 @@ from .epilogue import Epilogue, Operand, make_epilogue
 from .gemm import emit_widening, gemm_problem, is_widened, widened_elements
 from .gemv import emit_gemv
 from .kind import ScheduleKind
+from .line_taps import line_taps
 from .packed_rows import packed_rows
 from .packing import packed_panels
 from .problem import Problem
@@ -105,7 +106,7 @@ def _emit_direct(shape: ConvShape, schedule: TileSchedule, target: Cpu, module: 
     kernel = shape.kernel
     slot = workspace_slot(kernel)
     place = direct_place(shape, target)
-    problem = conv_problem(shape, place, slot)
+    problem = conv_problem(shape, place, slot, line_taps(shape))
     epilogue, used = place_sums(problem.epilogue, _sum_count(problem), place.elements if place.copied else 0)
     problem = replace(problem, epilogue=epilogue)
     size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN

@@ -11,6 +11,7 @@ from ....ir.types import DType
 from ..schedule.strides import View
 from ..types import type_of
 from .epilogue import Epilogue, Tables, point_tables
+from .line_taps import LineTaps
 from .vector_epilogue import VectorEpilogue
 
 UNROLL = 8
@@ -83,7 +84,8 @@ class WeightSource:
 class Problem:
     """`groups` and `points` are extents, with the innermost axis last; `x` is the input's view, whose channel part is
     unused. `x_points` are the extents of the input's own axes of points, in the same order of points. `x_slot` and
-    `w_slot` are the argument slots of the input and the weights.
+    `w_slot` are the argument slots of the input and the weights. With `line_taps` the reduction has one segment, whose
+    steps are ordered by these taps, so that a tile needs a range of them.
     """
 
     dtype: DType
@@ -97,6 +99,7 @@ class Problem:
     weights: WeightSource
     w_slot: int
     epilogue: Epilogue
+    line_taps: LineTaps | None = None
 
     @property
     def tables(self) -> Tables:

@@ -152,6 +152,7 @@ class _Nest:
         self.panel_units = -(-self.panels // self.per_unit)
         self.units = prod(problem.groups) * self.panel_units * self.blocks
         self.split = is_split(problem, schedule)
+        self.line_taps = None if self.split else problem.line_taps
         self.sums = sums
         self.f = module.function(symbol, None, KERNEL_PARAMETERS)
 
@@ -184,7 +185,7 @@ class _Nest:
         f = self.f
         block, rest = f.urem(unit, self.blocks), f.udiv(unit, self.blocks)
         panels, group = f.urem(rest, self.panel_units), f.udiv(rest, self.panel_units)
-        first = block * self.block
+        first = self.first_point = block * self.block
         is_last = f.cmp("eq", block, self.blocks - 1)
         count = f.select(is_last, f.const(I64, self.last_block), f.const(I64, self.block))
         for k, (table, strides) in enumerate(zip(self.offsets, self.tables.strides, strict=True)):
@@ -324,8 +325,22 @@ class _Nest:
                 at = point + t * rows
                 acc = f.gep(sums, at * width, self.scalar) if self.split else sums
                 nearby = f.gep(ahead, (done + t) * lines, self.scalar) if self.schedule.prefetch else ahead
-                f.call_void(micro, count, self.x, steps, w, row, acc, self.context, at, nearby, first, last)
+                n, own_steps, own_weights = self._needed(at, rows, count, steps, w, len(unroll) * width)
+                f.call_void(micro, n, self.x, own_steps, own_weights, row, acc, self.context, at, nearby, first, last)
             point, done = point + tiles * rows, done + tiles
+
+    def _needed(
+        self, at: Value, rows: int, count: Value, steps: Value, w: Value, per_step: int
+    ) -> tuple[Value, Value, Value]:
+        """The number, offsets and weights of the steps that tile `at` needs: those of taps that meet data."""
+        f, taps = self.f, self.line_taps
+        if taps is None:
+            return count, steps, w
+        point = self.first_point + at
+        low, end = taps.emit_range(f, point, point + (rows - 1))
+        each = self.problem.steps // taps.taps
+        begin = low * each
+        return (end - low) * each, f.gep(steps, begin, I32), f.gep(w, begin * per_step, self.scalar)
 
     def _micro(self, kind: PanelKind, rows: int, unroll: tuple[int, ...]) -> str:
         spec = MicroKernel(
