@@ -212,6 +212,7 @@ class Instance:
         self._prepare = ctypes.c_void_p(records.address), ctypes.c_int64(len(prepare))
         self.records = ctypes.c_void_p(records.record(len(prepare)))
         self._count = ctypes.c_int64(len(groups))
+        self._both = self._prepare[0], ctypes.c_int64(len(prepare) + len(groups))
         self._native = pool.run_holding_gil if _is_short(program) else pool.run
         self._prepare_native = pool.run
         self._copies = [(copy.target, copy.source, copy.nbytes) for copy in program.copies]
@@ -220,9 +221,9 @@ class Instance:
         """Patch changed addresses, prepare if parameters changed, run, and copy outputs that no launch computes."""
         if addresses != self.addresses:
             self._patch(addresses)
-        if prepared is not None:
-            self._use(prepared, parameters_version)
-        if self._count.value:
+        if prepared is not None and self._use(prepared, parameters_version):
+            self._run_all()
+        elif self._count.value:
             self.launch(self._native, (self.records, self._count))
         try:
             for target, source, nbytes in self._copies:
@@ -241,13 +242,22 @@ class Instance:
         except TypeError:  # a DeviceAddress is not an int
             raise DeviceError(_ELSEWHERE) from None
 
-    def _use(self, prepared: Prepared, version: Hashable) -> None:
-        """Use this block of prepared memory; prepare it if it was prepared from another version of parameters."""
+    def _use(self, prepared: Prepared, version: Hashable) -> bool:
+        """Use this block of prepared memory. True if it was prepared from another version of parameters, so that all
+        launches must run."""
         if prepared.storage.address != self._prepared_at:
             self._place_prepared(prepared.storage)
-        if prepared.version != version:
-            self.launch(self._prepare_native, self._prepare)
-            prepared.set_version(version)
+        if prepared.version == version:
+            return False
+        prepared.set_version(version)
+        return True
+
+    def _run_all(self) -> None:
+        """Run the launches that prepare and then the others, in one native call unless they are observed."""
+        if is_observed():
+            self.run_linked()
+        else:
+            self._prepare_native(*self._both)
 
     def _place_prepared(self, storage: Storage) -> None:
         self._prepared_at = storage.address
@@ -265,7 +275,8 @@ class Instance:
     def run_linked(self) -> None:
         """Run all launches, each on its own, so that they are observed."""
         self.launch(self._prepare_native, self._prepare)
-        self.launch(self._native, (self.records, self._count))
+        if self._count.value:
+            self.launch(self._native, (self.records, self._count))
 
     def launch(self, native: Callable[..., None], call: tuple[ctypes.c_void_p, ctypes.c_int64]) -> None:
         """One native call for all launches, or one per record if launches are observed. A group of launches is reported
