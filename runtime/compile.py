@@ -110,7 +110,7 @@ class _DynamicCompiler:
         self.family, self.options, self.target = family, options, target
 
     def stored(self, number: int) -> DynamicProgram | None:
-        data = _disk().get(self._key(number))
+        data = _read(self._key(number))
         if data is None:
             return None
         made, symbols = pickle.loads(data)  # the cache runs what it reads as machine code anyway
@@ -180,7 +180,7 @@ def record_key(kind: str, graph: Graph, options: Options, device: Device, *more:
 
 def get_record(key: str) -> bytes | None:
     """What is stored under a `record_key`."""
-    return _disk().get(key)
+    return _read(key)
 
 
 def put_record(key: str, data: bytes) -> None:
@@ -190,7 +190,7 @@ def put_record(key: str, data: bytes) -> None:
 
 def _stored(stored: StoredProgram, load: Callable[[Program], R]) -> R | None:
     """The program stored on disk, loaded, or None. Programs of other shapes share its shape-free code."""
-    data = _disk().get(stored.key)
+    data = _read(stored.key)
     if data is None:
         return None
     try:
@@ -230,6 +230,11 @@ def compiler_identity() -> str:
             status = path.stat()
             digest.update(f"{path.relative_to(_PACKAGE)} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
+
+
+def _read(key: str) -> bytes | None:
+    """What the disk has under this key. None if MXFORGE_DUMP asks for the stages of compilations: then all compile."""
+    return None if settings().dump is not None else _disk().get(key)
 
 
 @cache

@@ -13,6 +13,7 @@ from ..runtime.freeze import freeze
 from ..runtime.host import host_target
 from .errors import UsageError
 from .models import data_types, find_model, load_model, model_graph, output_arguments, parameter_memory
+from .parameters import require_parameters
 from .progress import Progress
 
 
@@ -25,6 +26,7 @@ def run(options: argparse.Namespace) -> int:
     start = time.perf_counter()
     with Progress("reading the model") as progress:
         model = load_model(files)
+        require_parameters(model, options.shapes, options.allow_missing)
         types = data_types(model, options.shapes)
         graph = model_graph(model, types)
         target = host_target()

@@ -16,6 +16,7 @@ from ..frontend.symbol import load
 from ..ir.types import TensorType
 from .errors import ToolError, UsageError
 from .models import Model, bind, data_types, find_model, load_model
+from .parameters import require_parameters
 
 _PARAMS = ".params"
 _TOLERANCE = 1e-4
@@ -63,8 +64,7 @@ def _is_list(arrays: Mapping[str, ParamsArray]) -> bool:
 def _check_target(target: Path) -> None:
     if target.is_dir():
         raise ToolError(f"{target}: is a folder")
-    if not target.parent.is_dir():
-        raise ToolError(f"{target}: there is no folder {target.parent}")
+    target.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _read(path: Path) -> Mapping[str, ParamsArray]:
@@ -117,6 +117,7 @@ def _convert_to_onnx(target: Path, options: argparse.Namespace) -> int:
 
     _check_target(target)
     model = load_model(find_model(options.source, options.epoch, options.params))
+    require_parameters(model, options.shapes, options.allow_missing)
     types = data_types(model, options.shapes)
     parameters = {name: array._memory() for name, array in model.parameters.items()}
     written = export_symbol(model.symbol, parameters, types)
@@ -136,6 +137,9 @@ def _verify(model: Model, target: Path, types: Mapping[str, TensorType]) -> int:
     ours = _run_here(model, types, inputs)
     worst = 0.0
     for name, one, other in zip(model.symbol.list_outputs(), ours, theirs, strict=True):
+        for who, array in (("mxforge", one), ("ONNX Runtime", other)):
+            if np.isnan(array).any():
+                raise ToolError(f"{target}: {name} of {who} has {np.isnan(array).sum()} NaN: nothing can be compared")
         scale = max(float(np.abs(one).max(initial=0)), 1e-30)
         difference = float(np.abs(one.astype(np.float64) - other).max(initial=0)) / scale
         worst = max(worst, difference)

@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .. import __version__, mxforge_version
 
@@ -81,7 +81,10 @@ examples:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports errors in one line, as all errors of mxforge."""
+    """A parser that reports errors in one line, as all errors of mxforge, and knows options by their whole names."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(allow_abbrev=False, **kwargs)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"mxforge: error: {message} (see {self.prog} --help)\n")
@@ -186,6 +189,7 @@ def _add_parameters(parser: argparse._ActionsContainer) -> None:
         "--epoch", type=natural, metavar="N", help="the number in the name of the .params file (default: 0)"
     )
     parser.add_argument("--params", type=Path, metavar="FILE", help="the .params file, whatever its name")
+    parser.add_argument("--allow-missing", action="store_true", help="make parameters without values inputs")
 
 
 def _add_shapes(parser: argparse._ActionsContainer) -> None:
@@ -210,8 +214,8 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     )
     images = parser.add_argument_group("images", "An image becomes (1, 3, H, W) float32: (RGB / 255 - mean) / std.")
     images.add_argument("--size", type=image_size, metavar="H,W", help="resize images to H x W (or to N x N)")
-    images.add_argument("--mean", type=numbers, default=(0.0,), metavar="R,G,B", help="subtracted, per channel")
-    images.add_argument("--std", type=numbers, default=(1.0,), metavar="R,G,B", help="divided by, per channel")
+    images.add_argument("--mean", type=numbers, metavar="R,G,B", help="subtracted, per channel (default: 0)")
+    images.add_argument("--std", type=numbers, metavar="R,G,B", help="divided by, per channel (default: 1)")
 
 
 def _add_machine(parser: argparse.ArgumentParser, *names: str) -> None:

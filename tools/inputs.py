@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from ..frontend.artifacts.numpy_files import read_npy, read_npz
 from .errors import ToolError, UsageError
 
+_IMAGE_OPTIONS = ("size", "mean", "std")
 IMAGES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm"))
 
 
@@ -23,6 +25,14 @@ class ImageOptions:
     size: tuple[int, int] | None = None
     mean: Sequence[float] = (0.0,)
     std: Sequence[float] = (1.0,)
+
+
+def image_options(options: argparse.Namespace) -> ImageOptions:
+    """The options of images on the command line. UsageError if there are some, and no input is an image."""
+    given = {name: value for name in _IMAGE_OPTIONS if (value := getattr(options, name)) is not None}
+    if given and not any(Path(text).suffix.lower() in IMAGES for text in options.inputs):
+        raise UsageError(f"--{next(iter(given))} is for images, and no --input is an image")
+    return ImageOptions(**given)
 
 
 def read_inputs(arguments: Sequence[str], names: Sequence[str], images: ImageOptions) -> dict[str, np.ndarray]:

@@ -33,11 +33,13 @@ InputShapes = Mapping[str, tuple[Shape, str | None]]
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """The files of a model: `symbol` with `params` (None if there is none), or the folder `compiled`."""
+    """The files of a model: `symbol` with `params` (None if there is none; `searched` is where it would be), or the
+    folder `compiled`."""
 
     name: str
     symbol: Path
     params: Path | None = None
+    searched: Path | None = None
     compiled: Path | None = None
 
 
@@ -50,7 +52,8 @@ def find_model(text: str, epoch: int | None = None, params: Path | None = None) 
     if not symbol.is_file():
         raise ToolError(f"{text}: not a model: neither a file nor a folder, and there is no {symbol.name}")
     name = symbol.name.removesuffix(_SUFFIX).removesuffix(".json")
-    return ModelFiles(name, symbol, _params_file(symbol.with_name(name), epoch, params))
+    prefix = symbol.with_name(name)
+    return ModelFiles(name, symbol, _params_file(prefix, epoch, params), _params_of(prefix, 0))
 
 
 def _compiled_files(path: Path, epoch: int | None, params: Path | None) -> ModelFiles:
@@ -64,7 +67,7 @@ def _params_file(prefix: Path, epoch: int | None, params: Path | None) -> Path |
         if not params.is_file():
             raise ToolError(f"{params}: no such file")
         return params
-    named = prefix.with_name(f"{prefix.name}-{epoch or 0:04d}.params")
+    named = _params_of(prefix, epoch or 0)
     if named.is_file():
         return named
     if epoch is not None:
@@ -77,14 +80,19 @@ def _params_file(prefix: Path, epoch: int | None, params: Path | None) -> Path |
     return found[0] if found else None
 
 
+def _params_of(prefix: Path, epoch: int) -> Path:
+    return prefix.with_name(f"{prefix.name}-{epoch:04d}.params")
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A symbol with its parameters, which were read from the file `params`."""
+    """A symbol with its parameters, which were read from the file `params`. None: there is no file `searched`."""
 
     name: str
     symbol: Symbol
     parameters: Mapping[str, NDArray]
     params: Path | None = None
+    searched: Path | None = None
 
     @cached_property
     def types(self) -> dict[str, TensorType]:
@@ -122,7 +130,8 @@ def load_model(files: ModelFiles) -> Model:
     symbol = load(files.symbol)
     stored = load_named(files.params) if files.params else {}
     known = set(symbol.list_inputs())
-    return Model(files.name, symbol, {n: _dense(n, a) for n, a in stored.items() if n in known}, files.params)
+    parameters = {n: _dense(n, a) for n, a in stored.items() if n in known}
+    return Model(files.name, symbol, parameters, files.params, files.searched)
 
 
 def _dense(name: str, array: NDArray) -> NDArray:

@@ -20,6 +20,8 @@ _ROWS = 8
 def check_place(path: Path) -> None:
     """ToolError if outputs cannot be written to `path`, for any model. Called before the model is read."""
     is_file = path.suffix in (".npz", ".npy")
+    if path.suffix and not is_file and not path.is_dir():
+        raise UsageError(f"{path}: outputs are written to a .npz or .npy file, or to a folder without a suffix")
     if path.exists():
         if path.is_dir() and is_file:
             raise ToolError(f"{path}: is a folder")
@@ -27,7 +29,7 @@ def check_place(path: Path) -> None:
             raise ToolError(f"{path}: is a file; outputs are written to a .npz or .npy file or to a folder")
         return
     folder = path.parent
-    while not is_file and not folder.exists():
+    while not folder.exists():
         folder = folder.parent
     if not folder.is_dir():
         raise ToolError(f"{path}: there is no folder {folder}")
@@ -43,8 +45,18 @@ def check_output(path: Path, names: Sequence[str]) -> None:
         )
 
 
+def check_labels(outputs: Mapping[str, np.ndarray], labels: Sequence[str]) -> None:
+    """UsageError if there are labels, and no output has as many classes."""
+    classes = {array.shape[1] for array in outputs.values() if _looks_like_classes(array)}
+    if labels and len(labels) not in classes:
+        found = " or ".join(map(str, sorted(classes))) if classes else "no"
+        raise UsageError(f"--labels: the file has {len(labels)} labels, but the outputs have {found} classes")
+
+
 def write_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> None:
-    """Write a .npz or .npy file, or a folder with a .npy file per output. Every file is written atomically."""
+    """Write a .npz or .npy file, or a folder with a .npy file per output. Every file is written atomically, and the
+    folder that contains it is created."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
     if path.suffix == ".npz":
         np.savez(buffer, allow_pickle=False, **outputs)
@@ -92,6 +104,9 @@ def _looks_like_classes(array: np.ndarray) -> bool:
 
 def _top_classes(array: np.ndarray, labels: Sequence[str]) -> Iterator[str]:
     for row, values in enumerate(array[:_ROWS]):
+        if np.isnan(values).any():
+            yield f"  row {row}: {int(np.isnan(values).sum())} of {len(values)} values are NaN"
+            continue
         best = np.argsort(-values.astype(np.float64), kind="stable")[:_TOP]
         shown = ", ".join(f"{labels[i] if i < len(labels) else i} {values[i]:.4g}" for i in best)
         yield f"  row {row}, top {_TOP}: {shown}"

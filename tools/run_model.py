@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from ..frontend.dtypes import memory_dtype
 from ..ir.settings import settings
 from ..ir.types import DType, TensorType
 from .errors import ToolError, UsageError
-from .inputs import ImageOptions, read_inputs
+from .inputs import ImageOptions, image_options, read_inputs
 from .models import InputShapes, ModelFiles, bind, data_types, find_model, load_model
-from .outputs import check_output, check_place, summary, write_outputs
+from .outputs import check_labels, check_output, check_place, summary, write_outputs
+from .parameters import require_parameters
 from .progress import Progress
 
 
@@ -26,14 +27,15 @@ def run(options: argparse.Namespace) -> int:
         check_place(options.output)
     labels = options.labels.read_text().splitlines() if options.labels else ()
     with Progress("reading the model") as progress:
-        images = ImageOptions(options.size, options.mean, options.std)
-        model, arrays = _program_and_inputs(files, options.inputs, images, progress)
+        images = image_options(options)
+        model, arrays = _program_and_inputs(files, options, images, progress)
         if options.output is not None:
             check_output(options.output, model.output_names)
         progress.step(f"running {model.name}")
         start = time.perf_counter()
         results = dict(zip(model.output_names, model(*arrays), strict=True))
         seconds = time.perf_counter() - start
+    check_labels(results, labels)
     for line in summary(results, labels):
         print(line)
     print(f"first run of {model.name}: {1e3 * seconds:.3g} ms ({settings().target})")
@@ -43,20 +45,21 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _program_and_inputs(
-    files: ModelFiles, arguments: Sequence[str], images: ImageOptions, progress: Progress
+    files: ModelFiles, options: argparse.Namespace, images: ImageOptions, progress: Progress
 ) -> tuple[CompiledModel, list[np.ndarray]]:
     """The model compiled for the types of the arrays, and the arrays in the order of its inputs."""
     if files.compiled is not None:
         if settings().target != "cpu":
             raise UsageError(f"a compiled folder runs on the target cpu, not on {settings().target!r}")
         model = load_compiled(files.compiled)
-        arrays = read_inputs(arguments, model.input_names, images)
+        arrays = read_inputs(options.inputs, model.input_names, images)
         missing = [name for name in model.input_names if name not in arrays]
         if missing:
             raise UsageError(f"input {missing[0]!r} is missing: pass --input {missing[0]}=FILE")
         return model, _in_order(arrays, {a.name: a.type for a in model.inputs})
     loaded = load_model(files)
-    arrays = read_inputs(arguments, loaded.data_names, images)
+    arrays = read_inputs(options.inputs, loaded.data_names, images)
+    require_parameters(loaded, arrays, options.allow_missing)
     given: InputShapes = {name: (array.shape, None) for name, array in arrays.items()}
     for name in loaded.data_names:
         if name not in arrays and not _is_label(name):

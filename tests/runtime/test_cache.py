@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mxforge.ir.settings import settings
 from mxforge.runtime.cache import DiskCache, default_folder, default_limit
+from mxforge.runtime.compile import get_record, put_record
 
 KEY, OTHER = "0123456789abcdef", "fedcba9876543210"
 LIMIT = 1 << 20
@@ -92,6 +94,18 @@ def test_the_cache_can_be_switched_off(folder: Path, monkeypatch: pytest.MonkeyP
     cache.put(KEY, b"code")
     assert cache.get(KEY) is None
     assert not folder.exists()
+
+
+def test_nothing_is_read_while_stages_are_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_record(KEY, b"derivative")
+    assert get_record(KEY) == b"derivative"
+    monkeypatch.setenv("MXFORGE_DUMP", str(tmp_path))
+    settings.cache_clear()
+    try:
+        assert get_record(KEY) is None
+    finally:
+        monkeypatch.undo()
+        settings.cache_clear()
 
 
 def test_folder_that_others_may_write_to_is_ignored(folder: Path) -> None:

@@ -42,6 +42,15 @@ def test_a_compiled_model_against_itself(mxforge: Any, compiled: Path, tmp_path:
     assert "% of the time of mxforge" in done.out
 
 
+def test_a_compiled_model_runs_on_its_own_threads(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    folder, report = tmp_path / "single", tmp_path / "report.json"
+    made = mxforge("compile", convnet, "-o", folder, "--input-shape", "data=2,3,32,32", "--threads", "1")
+    assert made.status == 0, made.err
+    done = mxforge("bench", folder, *QUICK, "--repeat", "1", "--threads", "2", "--json", report)
+    assert done.status == 0, done.err
+    assert json.loads(report.read_text())["threads"] == 1
+
+
 def test_disagreement_is_a_failure(mxforge: Any, compiled: Path) -> None:
     done = mxforge("bench", compiled, "--against", "mxforge", *QUICK, "--repeat", "1", "--tolerance", "-1")
     assert done.status == 1

@@ -113,10 +113,20 @@ def test_an_onnx_model_computes_the_same(mxforge: Any, convnet: Path, tmp_path: 
     assert "differs by" in done.out and target.exists()
 
 
+def test_nan_is_not_verified(mxforge: Any, tmp_path: Path) -> None:
+    logarithm = mx.sym.log(mx.sym.var("data"), name="log")
+    logarithm.save(str(tmp_path / "net-symbol.json"))
+    done = mxforge("convert", tmp_path / "net", tmp_path / "net.onnx", "--input-shape", "data=2,3", "--verify")
+    assert done.status == 1
+    assert "log_output of mxforge has " in done.err and "NaN: nothing can be compared" in done.err
+
+
 def test_contradictions_are_reported(mxforge: Any, params: Path, tmp_path: Path) -> None:
     both = "--plain-names", "--symbol", "a-symbol.json"
     assert "contradict" in mxforge("convert", params, tmp_path / "a.npz", *both).err
     assert "files of parameters" in mxforge("convert", "a.json", tmp_path / "b.json", "--plain-names").err
     assert mxforge("convert", params, tmp_path / "a.npz", "--verify").status == 2
     assert "give a .params" in mxforge("convert", params, tmp_path / "a.txt").err
-    assert "no folder" in mxforge("convert", params, tmp_path / "none" / "a.npz").err
+    (tmp_path / "file").touch()
+    assert mxforge("convert", params, tmp_path / "file" / "a.npz").status == 1
+    assert mxforge("convert", params, tmp_path / "new" / "folder" / "a.npz").status == 0

@@ -81,5 +81,36 @@ def test_parameters_that_cannot_be_compiled(tmp_path: Path) -> None:
 def test_a_model_without_parameters_says_so(mxforge: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 3), np.float32))
     done = mxforge("run", save(tmp_path, "net", dense()), "--input", f"data={tmp_path / 'x.npy'}")
-    assert done.status == 2
-    assert "'fc_weight' is missing" in done.err and "no .params file was found" in done.err
+    assert done.status == 1
+    assert "net-0000.params does not exist; it should contain all of the 2 parameters of net" in done.err
+    assert "without value: fc_weight, fc_bias" in done.err
+
+
+COMMANDS = ("compile", "-o", "out"), ("convert", "out.onnx"), ("bench",)
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda a: a[0])
+def test_parameters_of_another_model_are_refused(
+    mxforge: Any, convnet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, *more = arguments
+    foreign = convnet.with_name("mlp-0003.params")
+    done = mxforge(command, convnet, *more, "--params", foreign, "--input-shape", "data=2,3,32,32")
+    assert done.status == 1
+    assert f"{foreign} contains 0 of the " in done.err and "parameters of convnet; without value: " in done.err
+    assert "--allow-missing" in done.err and done.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_parameters_become_inputs_if_the_user_says_so(mxforge: Any, tmp_path: Path) -> None:
+    prefix = save(tmp_path, "net", dense())
+    folder = tmp_path / "compiled"
+    done = mxforge("compile", prefix, "-o", folder, "--input-shape", "data=2,3", "--allow-missing")
+    assert done.status == 0, done.err
+    assert "fc_weight" in mxforge("inspect", folder).out
+    named = mxforge(
+        *("compile", prefix, "-o", tmp_path / "named", "--input-shape", "data=2,3"),
+        *("--input-shape", "fc_weight=4,3", "--input-shape", "fc_bias=4"),
+    )
+    assert named.status == 0, named.err

@@ -113,6 +113,30 @@ def test_nothing_runs_when_the_output_does_not_fit(mxforge: Any, tmp_path: Path)
         check_output(tmp_path / "y.npy", ["a", "b"])
 
 
+def test_options_that_do_not_apply_are_refused(mxforge: Any, tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("cat\ndog\n")
+    cases: list[tuple[list[Any], str]] = [
+        (["--labels", tmp_path / "names.txt"], "the file has 2 labels, but the outputs have 10 classes"),
+        (["--size", "32"], "--size is for images, and no --input is an image"),
+        (["--mean", "0.5"], "--mean is for images"),
+        (["--output", tmp_path / "out.txt"], "a .npz or .npy file, or to a folder without a suffix"),
+        (["--inp", "x.npy"], "unrecognized arguments: --inp"),
+    ]
+    for arguments, text in cases:
+        done = mxforge("run", FIXTURES / "convnet", "--input", FIXTURES / "convnet.npz", *arguments)
+        assert (done.status, text in done.err) == (2, True), (arguments, done.err)
+    assert [p.name for p in tmp_path.iterdir()] == ["names.txt"]
+
+
+def test_classes_of_nan_are_not_ranked(mxforge: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.full((2, 3, 32, 32), np.nan, np.float32))
+    target = tmp_path / "a" / "b" / "y.npy"
+    done = mxforge("run", FIXTURES / "convnet", "--input", tmp_path / "x.npy", "--output", target)
+    assert done.status == 0, done.err
+    assert "row 0: 10 of 10 values are NaN" in done.out and "top 5" not in done.out
+    assert np.isnan(np.load(target)).all()
+
+
 def test_text_is_not_an_input(mxforge: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array(["a", "b"]))
     np.savez(tmp_path / "x.npz", x0=np.array(["a", "b"]))
@@ -132,7 +156,7 @@ def test_outputs_that_cannot_be_written(mxforge: Any, tmp_path: Path, monkeypatc
     monkeypatch.setattr("mxforge.tools.run_model.load_model", lambda _: pytest.fail("the model was read"))
     (tmp_path / "file").touch()
     (tmp_path / "d.npz").mkdir()
-    for name, why in (("no/y.npz", "there is no folder"), ("file", "is a file"), ("d.npz", "is a folder")):
+    for name, why in (("file/y.npz", "there is no folder"), ("file", "is a file"), ("d.npz", "is a folder")):
         path = tmp_path / name
         done = mxforge("run", FIXTURES / "convnet", "--input", FIXTURES / "convnet.npz", "--output", path)
         assert done.status == 1

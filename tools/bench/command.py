@@ -16,10 +16,12 @@ import numpy as np
 from ...frontend.artifacts import write_atomically
 from ...frontend.dtypes import memory_dtype
 from ...runtime.compiled_folder import read_folder
+from ...runtime.threads import get_num_threads
 from ..errors import ToolError, UsageError
 from ..grammar import OPERATORS, STEPS, TORCH
-from ..inputs import ImageOptions, random_inputs, read_inputs
+from ..inputs import image_options, random_inputs, read_inputs
 from ..models import InputShapes, Model, ModelFiles, data_types, find_model, load_model
+from ..parameters import require_parameters
 from ..progress import Progress
 from .calls import measure_calls
 from .measure import Figures, Participant, measure
@@ -36,7 +38,7 @@ Measured = tuple[Conditions, Sequence[Figures]]
 class Workload:
     """What is measured: the arrays that all engines load, and the spec for each of them.
 
-    `shapes` are those of the report.
+    `shapes` are those of the report. `threads` are the most that a compiled model runs on.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Workload:
     specs: Mapping[str, Mapping[str, Any]]
     shapes: dict[str, list[int]]
     tolerance: float = 1e-5
+    threads: int | None = None
 
 
 _MANY = {"operators": OPERATORS, "training": STEPS}
@@ -73,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
 def _run_one(options: argparse.Namespace, threads: int) -> Measured:
     with Progress("reading the model") as progress:
         found = _suite(options) if options.suite else _model(options)
+        threads = min(threads, found.threads or threads)
         participants = [_participant(engine, found.specs, options.pythons) for engine in ("mxforge", *options.against)]
         figures = measure(participants, list(found.arrays.values()), options.repeat, threads, progress)
     tolerance = found.tolerance if options.tolerance is None else options.tolerance
@@ -151,8 +155,12 @@ def _training(name: str) -> Workload:
 
 def _model(options: argparse.Namespace) -> Workload:
     files = find_model(options.model, options.epoch, options.params)
-    arrays = _compiled_inputs(files, options) if files.compiled else _symbol_inputs(load_model(files), options)
-    return Workload(files.name, arrays, _specs(files, list(arrays), options.onnx, options.torch), _shapes(arrays))
+    if files.compiled is not None:
+        arrays, threads = _compiled_inputs(files.compiled, options), get_num_threads()
+    else:
+        arrays, threads = _symbol_inputs(load_model(files), options), None
+    specs = _specs(files, list(arrays), options.onnx, options.torch)
+    return Workload(files.name, arrays, specs, _shapes(arrays), threads=threads)
 
 
 def _shapes(arrays: Arrays) -> dict[str, list[int]]:
@@ -177,20 +185,19 @@ def _specs(files: ModelFiles, names: Sequence[str], onnx: Path | None, torch: Pa
 
 
 def _symbol_inputs(model: Model, options: argparse.Namespace) -> Arrays:
-    images = ImageOptions(options.size, options.mean, options.std)
-    given = _batched(read_inputs(options.inputs, model.data_names, images), options.batch)
+    given = _batched(read_inputs(options.inputs, model.data_names, image_options(options)), options.batch)
+    require_parameters(model, {**options.shapes, **given}, options.allow_missing)
     shapes: InputShapes = {n: (_with_batch(s, options.batch), d) for n, (s, d) in options.shapes.items()}
     types = data_types(model, {**shapes, **{n: (a.shape, None) for n, a in given.items()}}, options.batch or 1)
     return _filled({n: (t.shape, memory_dtype(t.dtype)) for n, t in types.items()}, given)
 
 
-def _compiled_inputs(files: ModelFiles, options: argparse.Namespace) -> Arrays:
-    assert files.compiled is not None
-    stored = read_folder(files.compiled)
+def _compiled_inputs(folder: Path, options: argparse.Namespace) -> Arrays:
+    """The inputs of a compiled model. Reading it limits the threads of this process to those that it can use."""
+    stored = read_folder(folder)
     if options.shapes or options.batch:
         raise UsageError("the shapes of a compiled model are fixed: omit --input-shape and --batch")
-    images = ImageOptions(options.size, options.mean, options.std)
-    given = read_inputs(options.inputs, [a.name for a in stored.inputs], images)
+    given = read_inputs(options.inputs, [a.name for a in stored.inputs], image_options(options))
     return _filled({a.name: (a.type.shape, memory_dtype(a.type.dtype)) for a in stored.inputs}, given)
 
 
