@@ -38,12 +38,15 @@ STEPS = (
     "train-adam",
     "train-sgd-small",
 )
+PRESETS = ("imagenet", "insightface", "ssd")
 _SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*)?(:(?P<dtype>[a-z]+\d*))?")
 
 _RUN_EXAMPLES = """\
 examples:
   mxforge run resnet50-symbol.json --input data=x.npy --output y.npz
-  mxforge run resnet50 --epoch 12 --input cat.jpg --size 224 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+  mxforge run resnet50 --epoch 12 --input cat.jpg --preset imagenet --labels names.txt --softmax
+  mxforge run resnet50 --input photos --size 224 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --json
+  mxforge run resnet50 --input-shape data=8,3,224,224 --repeat 50
   mxforge run compiled-resnet50 --input batch.npz
 """
 _INSPECT_EXAMPLES = """\
@@ -210,12 +213,24 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
         dest="inputs",
         default=[],
         metavar="[NAME=]FILE",
-        help="a .npy file, an image, or an .npz file with arrays by name (or x0, x1, ... by position); can be repeated",
+        help="a .npy file, an image or a folder of images, or an .npz file with arrays by name (or x0, x1, ... by "
+        "position); can be repeated",
     )
-    images = parser.add_argument_group("images", "An image becomes (1, 3, H, W) float32: (RGB / 255 - mean) / std.")
-    images.add_argument("--size", type=image_size, metavar="H,W", help="resize images to H x W (or to N x N)")
+    images = parser.add_argument_group(
+        "images", "An image becomes (1, 3, H, W) float32: (RGB / 255 - mean) / std, unless these options change it."
+    )
+    images.add_argument(
+        "--preset", choices=PRESETS, help="the conversion of these models: size, range, mean and std; options change it"
+    )
+    text = "cut the centre of H x W (or N x N) out of the image, resized to cover it with its proportions kept"
+    images.add_argument("--size", type=image_size, metavar="H,W", help=text)
+    images.add_argument("--resize", type=positive, metavar="N", help="resize the shorter side to N before the cut")
+    images.add_argument("--squash", action="store_true", help="stretch the whole image to --size")
     images.add_argument("--mean", type=numbers, metavar="R,G,B", help="subtracted, per channel (default: 0)")
     images.add_argument("--std", type=numbers, metavar="R,G,B", help="divided by, per channel (default: 1)")
+    images.add_argument("--range", type=float, metavar="X", help="the largest value of a pixel (default: 1; often 255)")
+    images.add_argument("--bgr", action="store_true", help="channels in the order blue, green, red")
+    images.add_argument("--nhwc", action="store_true", help="channels last: (1, H, W, 3)")
 
 
 def _add_machine(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -234,10 +249,17 @@ def _add_machine(parser: argparse.ArgumentParser, *names: str) -> None:
 def _fill_run(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     _add_inputs(parser)
+    _add_shapes(parser)
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="write results to a .npz or .npy file or to a folder"
     )
-    parser.add_argument("--labels", type=Path, metavar="FILE", help="names of the classes, one per line, for the top 5")
+    text = "run N times and show percentiles of the time (default: 1; without --input 20, on random numbers)"
+    parser.add_argument("--repeat", type=positive, metavar="N", help=text)
+    parser.add_argument("--warmup", type=natural, metavar="N", help="runs before those (default: 2; one run: 0)")
+    parser.add_argument("--labels", type=Path, metavar="FILE", help="names of the classes, one per line")
+    parser.add_argument("--top-k", type=positive, default=5, metavar="K", help="the classes to show (default: 5)")
+    parser.add_argument("--softmax", action="store_true", help="show probabilities: the softmax of the classes")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--target", choices=("cpu", "reference"), help="reference interprets the graph with NumPy")
     _add_machine(parser)
 

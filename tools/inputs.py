@@ -4,54 +4,48 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ..frontend.artifacts.numpy_files import read_npy, read_npz
 from .errors import ToolError, UsageError
-
-_IMAGE_OPTIONS = ("size", "mean", "std")
-IMAGES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm"))
+from .images import SUFFIXES, ImageOptions, image_options, read_image
 
 
-@dataclass(frozen=True)
-class ImageOptions:
-    """The conversion of images to arrays: `size` is (height, width); `mean` and `std` are one number, or one per
-    channel.
-    """
-
-    size: tuple[int, int] | None = None
-    mean: Sequence[float] = (0.0,)
-    std: Sequence[float] = (1.0,)
-
-
-def image_options(options: argparse.Namespace) -> ImageOptions:
-    """The options of images on the command line. UsageError if there are some, and no input is an image."""
-    given = {name: value for name in _IMAGE_OPTIONS if (value := getattr(options, name)) is not None}
-    if given and not any(Path(text).suffix.lower() in IMAGES for text in options.inputs):
-        raise UsageError(f"--{next(iter(given))} is for images, and no --input is an image")
-    return ImageOptions(**given)
-
-
-def read_inputs(arguments: Sequence[str], names: Sequence[str], images: ImageOptions) -> dict[str, np.ndarray]:
+def read_inputs(options: argparse.Namespace, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The arrays in the files of `--input`, by the names of the model's inputs.
 
     `NAME=FILE` is an array or an image for input NAME. A file without a name is for the next input that has none, and
-    an .npz file for all inputs that it names (`x0`, `x1`, ... are positions). Several images of one input are a batch.
-    UsageError for a name that is not an input of the model, ToolError for a file that cannot be read.
+    an .npz file for all inputs that it names (`x0`, `x1`, ... are positions). Several images of one input are a batch;
+    a folder is the images in it, in the order of their names.
+
+    UsageError for a name that is not an input of the model and for options of images without images, ToolError for a
+    file that cannot be read.
     """
+    given = [_split(argument, names) for argument in options.inputs]
+    files = [(name, _files_of(path)) for name, path in given]
+    images = image_options(options, [path for _, paths in files for path in paths])
     found: dict[str, list[np.ndarray]] = {}
-    for argument in arguments:
-        name, path = _split(argument, names)
-        if path.suffix.lower() == ".npz" and name is None:
-            for key, array in _read_npz(path, names).items():
-                _add(found, key, array, path)
+    for name, paths in files:
+        if paths[0].suffix.lower() == ".npz" and name is None:
+            for key, array in _read_npz(paths[0], names).items():
+                _add(found, key, array, paths[0])
             continue
-        target = name or _next_input(found, names, path)
-        _add(found, target, _read_array(path, images), path)
+        target = name or _next_input(found, names, paths[0])
+        for path in paths:
+            _add(found, target, _read_array(path, images), path)
     return {name: arrays[0] if len(arrays) == 1 else np.concatenate(arrays) for name, arrays in found.items()}
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The file, or the images in the folder. ToolError for a folder without any."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
+    if not found:
+        raise ToolError(f"{path}: the folder contains no image ({', '.join(sorted(SUFFIXES))})")
+    return found
 
 
 def _split(argument: str, names: Sequence[str]) -> tuple[str | None, Path]:
@@ -69,13 +63,13 @@ def _next_input(found: Mapping[str, object], names: Sequence[str], path: Path) -
     missing = [name for name in names if name not in found]
     if missing:
         return missing[0]
-    if len(names) == 1 and path.suffix.lower() in IMAGES:
+    if len(names) == 1 and path.suffix.lower() in SUFFIXES:
         return names[0]
     raise UsageError(f"{path}: all {len(names)} inputs of the model already have a file")
 
 
 def _add(found: dict[str, list[np.ndarray]], name: str, array: np.ndarray, path: Path) -> None:
-    if name in found and path.suffix.lower() not in IMAGES:
+    if name in found and path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"{path}: input {name!r} already has a file")
     before = found.setdefault(name, [])
     if before and before[0].shape[1:] != array.shape[1:]:
@@ -86,10 +80,10 @@ def _add(found: dict[str, list[np.ndarray]], name: str, array: np.ndarray, path:
 
 def _read_array(path: Path, images: ImageOptions) -> np.ndarray:
     suffix = path.suffix.lower()
-    if suffix in IMAGES:
+    if suffix in SUFFIXES:
         return read_image(path, images)
     if suffix != ".npy":
-        raise UsageError(f"{path}: an input must be a .npy or .npz file or an image ({', '.join(sorted(IMAGES))})")
+        raise UsageError(f"{path}: an input must be a .npy or .npz file or an image ({', '.join(sorted(SUFFIXES))})")
     return _numbers(read_npy(path), path)
 
 
@@ -107,35 +101,6 @@ def _read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     if not keys:
         raise ToolError(f"{path}: contains {', '.join(archive)}, but no input of the model ({', '.join(names)})")
     return {name: _numbers(archive[key], path) for name, key in keys.items()}
-
-
-def read_image(path: Path, options: ImageOptions) -> np.ndarray:
-    """An image as (1, 3, H, W) float32: (RGB / 255 - mean) / std. Resizing is bilinear and can change proportions."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ToolError(f"{path}: images require Pillow: pip install pillow") from None
-    try:
-        with Image.open(path) as opened:
-            image = opened.convert("RGB")
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # Pillow's parsers raise various errors for damaged files
-        raise ToolError(f"{path}: is not an image that Pillow can read ({type(error).__name__})") from error
-    if options.size is not None:
-        height, width = options.size
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
-    pixels = np.asarray(image, np.float32).transpose(2, 0, 1) / np.float32(255)
-    mean, std = (_per_channel(v, n) for v, n in ((options.mean, "--mean"), (options.std, "--std")))
-    return np.ascontiguousarray(((pixels - mean) / std)[None], np.float32)
-
-
-def _per_channel(values: Sequence[float], option: str) -> np.ndarray:
-    if len(values) not in (1, 3):
-        raise UsageError(f"{option}: expects one number or three, not {len(values)}")
-    if option == "--std" and 0 in values:
-        raise UsageError("--std: must not be 0")
-    return np.asarray(values, np.float32).reshape(-1, 1, 1)
 
 
 def random_inputs(shapes: Mapping[str, tuple[Sequence[int], np.dtype]], seed: int = 0) -> dict[str, np.ndarray]:

@@ -6,15 +6,28 @@ import io
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..frontend.artifacts import write_atomically
 from .errors import ToolError, UsageError
 
-_TOP = 5
+_CLASSES = 5  # the fewest columns of an output that looks like scores of classes
 _ROWS = 8
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Which classes are shown: the `count` best of each row, by `labels` or numbers; probabilities with `softmax`."""
+
+    count: int = 5
+    labels: Sequence[str] = ()
+    softmax: bool = False
 
 
 def check_place(path: Path) -> None:
@@ -79,36 +92,65 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^\w.-]", "_", name).lstrip(".") or "output"
 
 
-def summary(outputs: Mapping[str, np.ndarray], labels: Sequence[str] = ()) -> Iterator[str]:
-    """Lines that describe the results: type and range of each, and the largest values if they look like classes."""
-    width = max(map(len, outputs), default=0)
+def describe(outputs: Mapping[str, np.ndarray], show: Classes) -> list[Record]:
+    """A record for each output: type, range, and the best classes of its rows if it looks like scores of classes."""
+    found: list[Record] = []
     for name, array in outputs.items():
-        extents = ", ".join(map(str, array.shape))
-        yield f"{name:{width}}  {array.dtype.name} ({extents}){_range(array)}"
+        record = {"name": name, "dtype": array.dtype.name, "shape": list(array.shape), **_range(array)}
         if _looks_like_classes(array):
-            yield from _top_classes(array, labels)
+            record["rows"] = [_best(row, show) for row in array]
+        found.append(record)
+    return found
 
 
-def _range(array: np.ndarray) -> str:
+def summary(records: Sequence[Record]) -> Iterator[str]:
+    """The records as lines of text, with a line for each class of the first rows."""
+    width = max((len(record["name"]) for record in records), default=0)
+    for record in records:
+        extents = ", ".join(map(str, record["shape"]))
+        yield f"{record['name']:{width}}  {record['dtype']} ({extents}){_range_text(record)}"
+        rows = record.get("rows", ())
+        for number, row in enumerate(rows[:_ROWS]):
+            yield f"  row {number}" + (f": {row['nan']} of {record['shape'][1]} values are NaN" if row["nan"] else "")
+            yield from _class_lines(row["classes"])
+        if len(rows) > _ROWS:
+            yield f"  ... and {len(rows) - _ROWS} more rows"
+
+
+def _class_lines(classes: Sequence[Record]) -> Iterator[str]:
+    width = max((len(str(found["label"])) for found in classes), default=0)
+    for found in classes:
+        yield f"    {found['label']!s:{width}}  {found['value']:.4g}"
+
+
+def _range(array: np.ndarray) -> Record:
     if not array.size or array.dtype.kind not in "fiu":
-        return ""
+        return {}
     wide = array.astype(np.float64)
     if not np.isfinite(wide).all():
-        return f"  {int((~np.isfinite(wide)).sum())} of {array.size} values are not finite"
-    return f"  min {wide.min():.6g}, mean {wide.mean():.6g}, max {wide.max():.6g}"
+        return {"not_finite": int((~np.isfinite(wide)).sum())}
+    return {"min": float(wide.min()), "mean": float(wide.mean()), "max": float(wide.max())}
+
+
+def _range_text(record: Record) -> str:
+    if "not_finite" in record:
+        return f"  {record['not_finite']} of {np.prod(record['shape'])} values are not finite"
+    return f"  min {record['min']:.6g}, mean {record['mean']:.6g}, max {record['max']:.6g}" if "min" in record else ""
 
 
 def _looks_like_classes(array: np.ndarray) -> bool:
-    return array.ndim == 2 and array.dtype.kind == "f" and array.shape[1] >= _TOP and array.shape[0] > 0
+    return array.ndim == 2 and array.dtype.kind == "f" and array.shape[1] >= _CLASSES and array.shape[0] > 0
 
 
-def _top_classes(array: np.ndarray, labels: Sequence[str]) -> Iterator[str]:
-    for row, values in enumerate(array[:_ROWS]):
-        if np.isnan(values).any():
-            yield f"  row {row}: {int(np.isnan(values).sum())} of {len(values)} values are NaN"
-            continue
-        best = np.argsort(-values.astype(np.float64), kind="stable")[:_TOP]
-        shown = ", ".join(f"{labels[i] if i < len(labels) else i} {values[i]:.4g}" for i in best)
-        yield f"  row {row}, top {_TOP}: {shown}"
-    if len(array) > _ROWS:
-        yield f"  ... and {len(array) - _ROWS} more rows"
+def _best(row: np.ndarray, show: Classes) -> Record:
+    """The best classes of a row; none if it contains NaN."""
+    values = row.astype(np.float64)
+    missing = int(np.isnan(values).sum())
+    if missing:
+        return {"nan": missing, "classes": []}
+    if show.softmax:
+        values = np.exp(values - values.max())
+        values /= values.sum()
+    best = np.argsort(-values, kind="stable")[: show.count].tolist()
+    names = show.labels or range(len(values))
+    return {"nan": 0, "classes": [{"class": i, "label": names[i], "value": float(values[i])} for i in best]}

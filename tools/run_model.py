@@ -1,10 +1,12 @@
-"""`mxforge run`: computes the outputs of a model for inputs from files."""
+"""`mxforge run`: computes the outputs of a model for inputs from files, or measures it on random ones."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,61 +15,109 @@ from ..frontend.dtypes import memory_dtype
 from ..ir.settings import settings
 from ..ir.types import DType, TensorType
 from .errors import ToolError, UsageError
-from .inputs import ImageOptions, image_options, read_inputs
+from .inputs import random_inputs, read_inputs
 from .models import InputShapes, ModelFiles, bind, data_types, find_model, load_model
-from .outputs import check_labels, check_output, check_place, summary, write_outputs
+from .outputs import Classes, check_labels, check_output, check_place, describe, summary, write_outputs
 from .parameters import require_parameters
 from .progress import Progress
 
+_REPEAT, _WARMUP = 20, 2
+
 
 def run(options: argparse.Namespace) -> int:
-    """Run the model once; returns status 0."""
+    """Run the model; returns status 0."""
     files = find_model(options.model, options.epoch, options.params)
     if options.output is not None:
         check_place(options.output)
-    labels = options.labels.read_text().splitlines() if options.labels else ()
+    show = Classes(options.top_k, _labels(options), options.softmax)
+    repeat = options.repeat or (1 if options.inputs else _REPEAT)
+    warmup = options.warmup if options.warmup is not None else _WARMUP * (repeat > 1)
     with Progress("reading the model") as progress:
-        images = image_options(options)
-        model, arrays = _program_and_inputs(files, options, images, progress)
+        model, arrays = _program_and_inputs(files, options, progress)
         if options.output is not None:
             check_output(options.output, model.output_names)
         progress.step(f"running {model.name}")
-        start = time.perf_counter()
-        results = dict(zip(model.output_names, model(*arrays), strict=True))
-        seconds = time.perf_counter() - start
-    check_labels(results, labels)
-    for line in summary(results, labels):
-        print(line)
-    print(f"first run of {model.name}: {1e3 * seconds:.3g} ms ({settings().target})")
+        first, seconds = _timed(model, arrays), []
+        for _ in range(max(0, warmup - 1)):
+            _timed(model, arrays)
+        if repeat > 1:
+            seconds = [_timed(model, arrays)[0] for _ in range(repeat)]
+    results = dict(zip(model.output_names, first[1], strict=True))
+    check_labels(results, show.labels)
+    report = {
+        "model": model.name,
+        "target": settings().target,
+        "outputs": describe(results, show),
+        "first_seconds": first[0],
+        **(_percentiles(seconds, len(arrays[0]) if arrays and arrays[0].ndim else 1) if seconds else {}),
+    }
+    if options.json:
+        print(json.dumps(report, indent=1))
+    else:
+        _print(report)
     if options.output is not None:
         write_outputs(options.output, results)
     return 0
 
 
+def _labels(options: argparse.Namespace) -> list[str]:
+    return options.labels.read_text().splitlines() if options.labels else []
+
+
+def _timed(model: CompiledModel, arrays: Sequence[np.ndarray]) -> tuple[float, list[Any]]:
+    start = time.perf_counter()
+    results = model(*arrays)
+    return time.perf_counter() - start, results
+
+
+def _percentiles(seconds: Sequence[float], batch: int) -> dict[str, Any]:
+    """The distribution of the times of runs, and how many elements of a batch they computed per second."""
+    shown = {f"p{p}": float(np.percentile(seconds, p)) for p in (50, 90, 99)}
+    return {"runs": len(seconds), "seconds": shown, "batch": batch, "per_second": batch * len(seconds) / sum(seconds)}
+
+
+def _print(report: Mapping[str, Any]) -> None:
+    for line in summary(report["outputs"]):
+        print(line)
+    print(f"first run of {report['model']}: {1e3 * report['first_seconds']:.3g} ms ({report['target']})")
+    if "seconds" in report:
+        times = ", ".join(f"{name} {1e3 * value:.3g} ms" for name, value in report["seconds"].items())
+        print(f"{report['runs']} runs: {times}; {report['per_second']:.4g} per second, {report['batch']} at a time")
+
+
 def _program_and_inputs(
-    files: ModelFiles, options: argparse.Namespace, images: ImageOptions, progress: Progress
+    files: ModelFiles, options: argparse.Namespace, progress: Progress
 ) -> tuple[CompiledModel, list[np.ndarray]]:
     """The model compiled for the types of the arrays, and the arrays in the order of its inputs."""
     if files.compiled is not None:
         if settings().target != "cpu":
             raise UsageError(f"a compiled folder runs on the target cpu, not on {settings().target!r}")
+        if options.shapes:
+            raise UsageError("the shapes of a compiled model are fixed: omit --input-shape")
         model = load_compiled(files.compiled)
-        arrays = read_inputs(options.inputs, model.input_names, images)
+        arrays = read_inputs(options, model.input_names)
+        types = {a.name: a.type for a in model.inputs}
+        if not arrays:
+            return model, list(_random(types).values())
         missing = [name for name in model.input_names if name not in arrays]
         if missing:
             raise UsageError(f"input {missing[0]!r} is missing: pass --input {missing[0]}=FILE")
-        return model, _in_order(arrays, {a.name: a.type for a in model.inputs})
+        return model, _in_order(arrays, types)
     loaded = load_model(files)
-    arrays = read_inputs(options.inputs, loaded.data_names, images)
-    require_parameters(loaded, arrays, options.allow_missing)
-    given: InputShapes = {name: (array.shape, None) for name, array in arrays.items()}
-    for name in loaded.data_names:
+    arrays = read_inputs(options, loaded.data_names)
+    require_parameters(loaded, {**arrays, **options.shapes}, options.allow_missing)
+    given: InputShapes = {**options.shapes, **{name: (array.shape, None) for name, array in arrays.items()}}
+    for name in loaded.data_names if arrays else ():
         if name not in arrays and not _is_label(name):
             raise loaded.missing(name)
     types = data_types(loaded, given)
-    ordered = _in_order({**_blank_labels(types), **arrays}, types)
+    ordered = _in_order({**_blank_labels(types), **arrays}, types) if arrays else list(_random(types).values())
     progress.step(f"compiling {loaded.name}")
     return bind(loaded, types), ordered
+
+
+def _random(types: Mapping[str, TensorType]) -> dict[str, np.ndarray]:
+    return random_inputs({name: (t.shape, memory_dtype(t.dtype)) for name, t in types.items()})
 
 
 def _blank_labels(types: Mapping[str, TensorType]) -> dict[str, np.ndarray]:

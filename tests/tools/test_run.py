@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,9 @@ def test_summary_shows_types_and_classes(mxforge: Any, tmp_path: Path) -> None:
     done = mxforge("run", FIXTURES / "convnet", "--input", FIXTURES / "convnet.npz", "--labels", labels)
     best = expected("convnet")[0].argmax()
     assert "float32 (2, 10)" in done.out
-    assert f"row 0, top 5: class{best} " in done.out
+    lines = done.out.splitlines()
+    assert lines[1:3] == ["  row 0", f"    class{best}  {expected('convnet')[0].max():.4g}"]
+    assert sum("    class" in line for line in lines) == 2 * 5
 
 
 @pytest.mark.parametrize("model", ["convnet", "convnet-symbol.json"])
@@ -133,7 +136,7 @@ def test_classes_of_nan_are_not_ranked(mxforge: Any, tmp_path: Path) -> None:
     target = tmp_path / "a" / "b" / "y.npy"
     done = mxforge("run", FIXTURES / "convnet", "--input", tmp_path / "x.npy", "--output", target)
     assert done.status == 0, done.err
-    assert "row 0: 10 of 10 values are NaN" in done.out and "top 5" not in done.out
+    assert "row 0: 10 of 10 values are NaN" in done.out and "\n    " not in done.out
     assert np.isnan(np.load(target)).all()
 
 
@@ -146,10 +149,28 @@ def test_text_is_not_an_input(mxforge: Any, tmp_path: Path) -> None:
         assert f"{file}: an input must contain numbers, not dtype <U1" in done.err
 
 
-def test_a_missing_input(mxforge: Any) -> None:
+def test_inputs_without_a_shape(mxforge: Any) -> None:
     done = mxforge("run", FIXTURES / "convnet")
     assert done.status == 2
-    assert "--input data=FILE" in done.err and "--input-shape" not in done.err
+    assert "--input data=FILE" in done.err and "--input-shape data=" in done.err
+
+
+def test_random_inputs_are_timed(mxforge: Any) -> None:
+    done = mxforge("run", FIXTURES / "convnet", "--input-shape", "data=4,3,32,32", "--repeat", "3", "--json")
+    assert done.status == 0, done.err
+    found = json.loads(done.out)
+    assert found["runs"] == 3 and found["batch"] == 4 and found["outputs"][0]["shape"] == [4, 10]
+    assert 0 < found["seconds"]["p50"] <= found["seconds"]["p90"] <= found["seconds"]["p99"]
+    text = mxforge("run", FIXTURES / "convnet", "--input", FIXTURES / "convnet.npz", "--repeat", "2").out
+    assert "2 runs: p50 " in text and " per second, 2 at a time" in text
+
+
+def test_probabilities_of_the_best_classes(mxforge: Any) -> None:
+    given = "--input", FIXTURES / "convnet.npz", "--json", "--top-k", "10", "--softmax"
+    [output] = json.loads(mxforge("run", FIXTURES / "convnet", *given).out)["outputs"]
+    for row, scores in zip(output["rows"], expected("convnet"), strict=True):
+        assert [c["class"] for c in row["classes"]] == np.argsort(-scores).tolist()
+        assert sum(c["value"] for c in row["classes"]) == pytest.approx(1)
 
 
 def test_outputs_that_cannot_be_written(mxforge: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

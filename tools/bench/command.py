@@ -19,7 +19,7 @@ from ...runtime.compiled_folder import read_folder
 from ...runtime.threads import get_num_threads
 from ..errors import ToolError, UsageError
 from ..grammar import OPERATORS, STEPS, TORCH
-from ..inputs import image_options, random_inputs, read_inputs
+from ..inputs import random_inputs, read_inputs
 from ..models import InputShapes, Model, ModelFiles, data_types, find_model, load_model
 from ..parameters import require_parameters
 from ..progress import Progress
@@ -185,7 +185,7 @@ def _specs(files: ModelFiles, names: Sequence[str], onnx: Path | None, torch: Pa
 
 
 def _symbol_inputs(model: Model, options: argparse.Namespace) -> Arrays:
-    given = _batched(read_inputs(options.inputs, model.data_names, image_options(options)), options.batch)
+    given = _batched(read_inputs(options, model.data_names), options.batch)
     require_parameters(model, {**options.shapes, **given}, options.allow_missing)
     shapes: InputShapes = {n: (_with_batch(s, options.batch), d) for n, (s, d) in options.shapes.items()}
     types = data_types(model, {**shapes, **{n: (a.shape, None) for n, a in given.items()}}, options.batch or 1)
@@ -197,7 +197,7 @@ def _compiled_inputs(folder: Path, options: argparse.Namespace) -> Arrays:
     stored = read_folder(folder)
     if options.shapes or options.batch:
         raise UsageError("the shapes of a compiled model are fixed: omit --input-shape and --batch")
-    given = read_inputs(options.inputs, [a.name for a in stored.inputs], image_options(options))
+    given = read_inputs(options, [a.name for a in stored.inputs])
     return _filled({a.name: (a.type.shape, memory_dtype(a.type.dtype)) for a in stored.inputs}, given)
 
 
