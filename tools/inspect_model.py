@@ -22,9 +22,20 @@ from ..runtime.compile import compile_program
 from ..runtime.compiled_folder import read_folder
 from ..runtime.executable import Executable
 from ..runtime.host import host_target
+from .errors import UsageError
 from .inputs import random_inputs
 from .inspect_text import as_text
-from .models import Model, bind_executable, data_types, find_model, load_model, model_graph, output_arguments
+from .layers import describe_layers
+from .models import (
+    Model,
+    bind_executable,
+    data_types,
+    find_model,
+    known_shapes,
+    load_model,
+    model_graph,
+    output_arguments,
+)
 from .progress import Progress
 
 Record = dict[str, Any]
@@ -32,8 +43,9 @@ Record = dict[str, Any]
 
 @dataclass
 class Report:
-    """The content of a report. Sizes are in bytes, times in seconds. `launches` and `prepare` have one record per
-    launch, whose `fallback` is the reason why a contraction runs as plain loops.
+    """The content of a report. Sizes are in bytes, times in seconds. `layers` is of `describe_layers`. `launches` and
+    `prepare` have one record per launch, whose `fallback` is the reason why a contraction runs as plain loops. Without
+    the shapes of all inputs nothing is compiled; the extents that are not known are None.
     """
 
     model: str
@@ -41,6 +53,7 @@ class Report:
     outputs: list[Record]
     operators: dict[str, int] = field(default_factory=dict[str, int])
     parameters: Record = field(default_factory=dict[str, Any])
+    layers: list[Record] = field(default_factory=list[Record])
     memory: Record = field(default_factory=dict[str, Any])
     code_bytes: int = 0
     compile_seconds: float | None = None
@@ -70,7 +83,12 @@ def _dump_to(folder: Path) -> None:
 
 
 def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progress) -> Report:
-    types = data_types(model, options.shapes)
+    try:
+        types = data_types(model, options.shapes)
+    except UsageError:
+        if options.shapes or options.profile or options.dump is not None:
+            raise
+        return _without_shapes(model)
     graph = model_graph(model, types)
     outputs = output_arguments(model, graph.output_types())
     inputs = [Argument(name, types[name]) for name in model.data_names]
@@ -81,11 +99,21 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     program = compile_program(graph, Options(), target)
     report.compile_seconds = time.perf_counter() - start
     _describe(report, program)
+    report.layers = describe_layers(model, graph, program)
     report.target = {"cpu": target.cpu, "vector_bits": target.vector_bits, "threads": target.threads}
     if options.profile:
         progress.step(f"measuring {model.name}")
         _profile(report, bind_executable(model, types, Executable(program)))
     return report
+
+
+def _without_shapes(model: Model) -> Report:
+    """What is known of a model without the shapes of its inputs."""
+    network, shapes = model.network, known_shapes(model)
+    inputs = [{"name": n, "shape": shapes[n], "dtype": None} for n in model.data_names]
+    outputs = [{"name": n, "shape": None, "dtype": None} for n in model.symbol.list_outputs()]
+    layers = [{"name": n.name, "operator": n.op} for n in network.nodes if not n.is_variable]
+    return Report(model.name, inputs, outputs, _operators(model), _parameters(model), layers)
 
 
 def _inspect_compiled(folder: Path, profile: bool) -> Report:

@@ -18,8 +18,41 @@ def _head(report: Mapping[str, Any]) -> Iterator[str]:
     yield report["model"]
     for kind in ("inputs", "outputs"):
         for argument in report[kind]:
-            extents = ", ".join(map(str, argument["shape"]))
-            yield f"  {kind[:-1]:6}  {argument['name']}  {argument['dtype']} ({extents})"
+            yield f"  {kind[:-1]:6}  {argument['name']}  {_type(argument)}".rstrip()
+    if not report["memory"]:
+        yield "  --input-shape NAME=D,D,... shows layers with shapes and costs, memory, code and launches"
+
+
+def _type(argument: Mapping[str, Any]) -> str:
+    """The dtype and the shape, as far as they are known."""
+    shape = argument["shape"]
+    extents = "" if shape is None else f"({', '.join('?' if n is None else str(n) for n in shape)})"
+    return f"{argument['dtype'] or ''} {extents}".strip()
+
+
+def _layers(report: Mapping[str, Any]) -> Iterator[str]:
+    layers = report["layers"]
+    if not layers or "output" not in layers[0]:
+        return
+    total = {key: sum(layer[key] for layer in layers) for key in ("parameters", "multiply_adds", "bytes")}
+    yield f"\nlayers ({len(layers)})  {total['parameters']:,} parameters, {total['multiply_adds']:,} multiply-adds"
+    rows: list[Sequence[str]] = [("layer", "operator", "output", "parameters", "multiply-adds", "bytes", "launches")]
+    for layer in layers:
+        numbers = [f"{layer[key]:,}" if layer[key] else "" for key in ("parameters", "multiply_adds", "bytes")]
+        output = " x ".join(map(str, layer["output"])) or "scalar"
+        rows.append((_cut(layer["name"]), layer["operator"], output, *numbers, _ranges(layer["launches"])))
+    yield from _table(rows, "lllrrrl")
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Sorted numbers as text, with runs of several as `first-last`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 def _operators(report: Mapping[str, Any]) -> Iterator[str]:
@@ -36,11 +69,15 @@ def _parameters(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _memory(report: Mapping[str, Any]) -> Iterator[str]:
+    if not report["memory"]:
+        return
     yield "\nmemory"
     yield from _table([(name, size(n)) for name, n in report["memory"].items()], "lr")
 
 
 def _code(report: Mapping[str, Any]) -> Iterator[str]:
+    if not report["memory"]:
+        return
     kernels = {launch["kernel"] for launch in (*report["launches"], *report["prepare"])}
     seconds = report["compile_seconds"]
     compiled = "" if seconds is None else f", compiled in {1e3 * seconds:.0f} ms"
@@ -91,7 +128,7 @@ def _by_kind(report: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(rows, "lrrr")
 
 
-_SECTIONS = (_head, _operators, _parameters, _memory, _code, _launches, _fallbacks, _by_kind)
+_SECTIONS = (_head, _operators, _parameters, _layers, _memory, _code, _launches, _fallbacks, _by_kind)
 
 
 def _short_symbol(symbol: str) -> str:

@@ -76,8 +76,43 @@ def test_dump_has_every_stage(mxforge: Any, convnet: Path, tmp_path: Path) -> No
     } <= stages
 
 
-def test_an_unknown_shape_is_requested(mxforge: Any, convnet: Path) -> None:
+def test_layers_have_costs_and_launches(mxforge: Any, convnet: Path) -> None:
+    report = json.loads(mxforge("inspect", convnet, *SHAPE, "--json").out)
+    layers = {layer["operator"]: layer for layer in report["layers"] if layer["name"] != "convnet_conv1_fwd"}
+    assert layers["Convolution"]["output"] == [2, 8, 32, 32]
+    assert layers["Convolution"]["parameters"] == 8 * 3 * 3 * 3
+    assert layers["Convolution"]["multiply_adds"] == 2 * 32 * 32 * 8 * 3 * 3 * 3
+    assert layers["FullyConnected"]["multiply_adds"] == 2 * 10 * 8
+    assert layers["Deconvolution"]["multiply_adds"] == 2 * 14 * 14 * 8 * 16 * 4 * 4 // 4  # a stride of 2 x 2
+    assert sum(layer["parameters"] for layer in report["layers"]) == report["parameters"]["elements"]
+    for layer in report["layers"]:
+        for number in layer["launches"]:
+            assert layer["name"] in report["launches"][number]["label"]
+    assert "layers (11)  2,730 parameters" in mxforge("inspect", convnet, *SHAPE).out
+
+
+def test_steps_of_loops_count(mxforge: Any, tmp_path: Path) -> None:
+    cell = mx.rnn.FusedRNNCell(4, mode="lstm", prefix="lstm_")
+    outputs, _ = cell.unroll(5, mx.sym.var("data"), layout="TNC", merge_outputs=True)
+    outputs.save(str(tmp_path / "net-symbol.json"))
+    shape = ("--input-shape", "data=5,2,3", "--allow-missing", "--json")
+    done = mxforge("inspect", tmp_path / "net", *shape)
+    assert done.status == 0, done.err
+    assert sum(x["multiply_adds"] for x in json.loads(done.out)["layers"]) == 5 * 2 * 4 * 4 * (3 + 4)
+
+
+def test_a_model_without_shapes(mxforge: Any, convnet: Path) -> None:
     done = mxforge("inspect", convnet)
+    assert done.status == 0, done.err
+    assert "parameters  15 arrays" in done.out and "--input-shape NAME=" in done.out and "launches" in done.out
+    report = json.loads(mxforge("inspect", convnet, "--json").out)
+    assert report["inputs"] == [{"name": "data", "shape": None, "dtype": None}]
+    assert report["layers"][0] == {"name": "convnet_conv0_fwd", "operator": "Convolution"}
+    assert report["launches"] == []
+
+
+def test_an_unknown_shape_is_requested(mxforge: Any, convnet: Path) -> None:
+    done = mxforge("inspect", convnet, "--profile")
     assert done.status == 2
     assert "--input-shape data=" in done.err
     done = mxforge("inspect", convnet, "--input-shape", "image=1,3,8,8")

@@ -1,0 +1,82 @@
+"""The layers of a model: what each computes, and which launches of the program compute it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from math import prod
+from typing import Any
+
+from ..ir.dialects.core import Call, Conv, Dot, Scan
+from ..ir.dialects.mx.operator import Operator
+from ..ir.graph import Graph, Node
+from ..ir.program import Program
+from ..passes.decompose import Decompose
+from ..passes.manager import Context, Options, run_passes
+from ..runtime.host import host_target
+from .models import Model
+
+Record = dict[str, Any]
+
+
+def describe_layers(model: Model, graph: Graph, program: Program) -> list[Record]:
+    """A record for each node of the graph, in order.
+
+    `parameters` are elements of parameters that no earlier layer has, `multiply_adds` those of convolutions and
+    products, `bytes` the size of the outputs, and `launches` the numbers of the launches that compute the layer.
+    """
+    products = multiply_adds(run_passes((Decompose(),), graph, Context(host_target(1), Options())))
+    launches = _launches(program)
+    counted: set[str] = set()
+    found: list[Record] = []
+    for node in graph.nodes:
+        assert isinstance(node.op, Operator)
+        own = [v for v in node.inputs if v.node is None and v.name in model.parameters and v.name not in counted]
+        counted.update(v.name for v in own)
+        found.append(
+            {
+                "name": node.name,
+                "operator": node.op.mx_name(),
+                "output": list(node.outputs[0].type.shape) if node.outputs else [],
+                "parameters": sum(v.type.size for v in own),
+                "multiply_adds": products[node.name],
+                "bytes": sum(v.type.nbytes for v in node.outputs),
+                "launches": launches[node.name],
+            }
+        )
+    return found
+
+
+def _launches(program: Program) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for number, launch in enumerate(program.launches):
+        for layer in launch.layers:
+            found[program.names[layer]].append(number)
+    return found
+
+
+def multiply_adds(core: Graph) -> Counter[str]:
+    """The products that the nodes of a core graph add up, by the names of layers: of convolutions, padding
+    included, and of matrix products. Loops with a known number of steps count all of them."""
+    found: Counter[str] = Counter()
+    _count(core, 1, "", found)
+    return found
+
+
+def _count(graph: Graph, times: int, layer: str, found: Counter[str]) -> None:
+    for node in graph.nodes:
+        name = layer or node.name
+        if isinstance(node.op, Call):
+            _count(node.op.body, times, name, found)
+        elif isinstance(node.op, Scan):
+            _count(node.op.body, times * node.op.length, name, found)
+        else:
+            found[name] += times * _products(node)
+
+
+def _products(node: Node) -> int:
+    size = node.outputs[0].type.size if node.outputs else 0
+    if isinstance(node.op, Conv):
+        return size * prod(node.inputs[1].type.shape[1:]) // prod(node.op.lhs_dilation)
+    if isinstance(node.op, Dot):
+        return size * prod(node.inputs[0].type.shape[axis] for axis in node.op.lhs_contract)
+    return 0
