@@ -45,6 +45,22 @@ def test_a_target_is_a_folder_and_a_line(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+def test_the_tour_of_the_readme_runs_as_printed(tmp_path: Path) -> None:
+    """In a folder with the files of the tests, as in a clone; the environment is this one."""
+    tour = (ROOT / "README.md").read_text().partition("## Five-minute tour")[2].partition("**Inside.**")[0]
+    commands = [c for c in re.findall(r"^```bash\n(.*?)^```$", tour, re.MULTILINE | re.DOTALL) if "activate" not in c]
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mxforge").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mxforge "$@"\n')
+    (tmp_path / "bin" / "mxforge").chmod(0o755)
+    environment = _path() | {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    (python,) = CODE.findall(tour)
+    for program in (["bash", "-euc", "".join(commands)], [sys.executable, "-c", python]):
+        ran = subprocess.run(program, check=False, capture_output=True, text=True, env=environment, cwd=tmp_path)
+        assert ran.returncode == 0, ran.stderr
+    assert {"convnet", "convnet.safetensors", "stages"} <= {path.name for path in (tmp_path / "build").iterdir()}
+
+
 def _path() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 
