@@ -104,6 +104,11 @@ class DiskCache:
             self._unmeasured = 0
             self.evict()
 
+    def usage(self) -> tuple[int, int]:
+        """The number of entries in the folder, and their bytes."""
+        entries = _entries(self._folder) if self._folder is not None else []
+        return len(entries), sum(size for _, size, _ in entries)
+
     def evict(self) -> None:
         """Remove abandoned temporary files, and the least recently used entries until the others fit the limit."""
         if self._folder is None:

@@ -83,6 +83,13 @@ examples:
 """
 
 
+_CACHE_EXAMPLES = """\
+examples:
+  mxforge cache
+  mxforge cache --shrink 500
+"""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that reports errors in one line, as all errors of mxforge, and knows options by their whole names."""
 
@@ -337,6 +344,17 @@ def _fill_exec(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...", help=text)
 
 
+def _fill_cache(parser: argparse.ArgumentParser) -> None:
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument("--clear", action="store_true", help="remove all compiled programs")
+    text = "remove the programs that were not used for the longest time, until the others take at most N MiB"
+    change.add_argument("--shrink", type=natural, metavar="N", help=text)
+
+
+def _fill_doctor(parser: argparse.ArgumentParser) -> None:
+    """No options."""
+
+
 def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """(arguments of mxforge, the program of `exec` with its arguments, which mxforge does not parse)."""
     own = list(arguments)
@@ -361,4 +379,6 @@ _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
     ),
     ("convert", "Convert parameters, symbols and models.", "convert_model", _CONVERT_EXAMPLES, _fill_convert),
     ("exec", "Run a Python program with mxforge as mxnet.", "exec_program", _EXEC_EXAMPLES, _fill_exec),
+    ("cache", "Show or empty the folder of compiled programs.", "cache_command", _CACHE_EXAMPLES, _fill_cache),
+    ("doctor", "Show what is installed, and test it.", "doctor", "", _fill_doctor),
 )

@@ -1,0 +1,53 @@
+"""`mxforge doctor` and `mxforge cache`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mxforge.runtime.cache import DiskCache
+from mxforge.tools import doctor
+
+
+def test_a_working_installation(mxforge: Any) -> None:
+    done = mxforge("doctor")
+    assert done.status == 0, done.out
+    for word in ("mxforge  ", "package     numpy ", "processor   ", "threads     ", "cache       ", "self-test   "):
+        assert word in done.out
+    assert done.out.endswith("everything works\n")
+
+
+def test_problems_are_listed(mxforge: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(doctor, "_REQUIRED", ("numpy", "no-such-package"))
+    tmp_path.chmod(0o777)
+    monkeypatch.setenv("MXFORGE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("MXNET_HOME", "/data")
+    done = mxforge("doctor")
+    assert done.status == 1
+    assert "problem     no-such-package is not installed: pip install no-such-package" in done.out
+    assert "other users can write to it" in done.out and "setting     MXNET_HOME=/data" in done.out
+    assert "self-test" not in done.out and done.out.endswith("2 problems\n")
+
+
+def test_a_wrong_result_is_a_problem(mxforge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_TOLERANCE", -1.0)
+    done = mxforge("doctor")
+    assert done.status == 1 and "the gradient of a compiled convolution differs from NumPy's by " in done.out
+
+
+def test_the_cache_is_shown_and_emptied(mxforge: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("MXFORGE_CACHE_DIR", str(folder))
+    stored = DiskCache(folder, 10 << 20)
+    for number in range(3):
+        stored.put(f"{number:016x}", bytes(700 << 10))
+    assert f"{folder}  3 programs and objects, 2.1 MiB of at most 2.00 GiB" in mxforge("cache").out
+    assert "2 programs" in mxforge("cache", "--shrink", "2").out
+    assert stored.get(f"{2:016x}") is not None
+    assert "0 programs and objects, 0 bytes" in mxforge("cache", "--clear").out
+    assert mxforge("cache", "--clear", "--shrink", "1").status == 2
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MXFORGE_CACHE_DIR", str(tmp_path / "file"))
+    refused = mxforge("cache")
+    assert refused.status == 1 and "cannot use" in refused.err

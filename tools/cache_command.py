@@ -1,0 +1,22 @@
+"""`mxforge cache`: shows the folder of compiled programs, empties it, or removes the oldest of them."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..runtime.cache import DiskCache
+from .errors import ToolError
+from .inspect_text import size
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print folder and size after the requested change; returns status 0. ToolError if no folder can be used."""
+    limit = 0 if options.clear else None if options.shrink is None else options.shrink << 20
+    cache = DiskCache(enabled=True)
+    if cache.folder is None:
+        raise ToolError("there is no folder for compiled programs; the warning above names the reason")
+    if limit is not None:
+        DiskCache(limit=limit, enabled=True).evict()
+    count, nbytes = cache.usage()
+    print(f"{cache.folder}  {count} programs and objects, {size(nbytes)} of at most {size(cache.limit)}")
+    return 0
