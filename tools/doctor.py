@@ -37,15 +37,10 @@ _TOLERANCE = 1e-5
 def run(options: argparse.Namespace) -> int:
     """Print the report; returns status 1 if the installation cannot be used, else 0."""
     problems: list[str] = []
-    for line in (
-        *_platform(),
-        *_packages(problems),
-        *_processor(problems),
-        *_settings(problems),
-        *_cache(problems),
-        *_driver(),
-    ):
-        print(line)
+    parts = _packages(problems), _processor(problems), _settings(problems), _cache(problems), _driver()
+    for part in (_platform(), *parts):
+        for line in part:
+            print(line)
     if not problems:
         for line in _self_test(problems):
             print(line)
@@ -132,8 +127,10 @@ def _self_test(problems: list[str]) -> Iterator[str]:
     result.backward()
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
     expected = np.einsum("nchwij,fcij->nfhw", windows, w), np.broadcast_to(windows.sum((0, 2, 3)), w.shape)
-    for what, found, wanted in zip(("result", "gradient"), (result, weight.grad), expected, strict=True):
-        difference = float(np.abs(found.asnumpy() - wanted).max() / np.abs(wanted).max())
+    assert weight.grad is not None
+    found = result.asnumpy(), weight.grad.asnumpy()
+    for what, ours, wanted in zip(("result", "gradient"), found, expected, strict=True):
+        difference = float(np.abs(ours - wanted).max() / np.abs(wanted).max())
         if not difference <= _TOLERANCE:
             problems.append(f"the {what} of a compiled convolution differs from NumPy's by {difference:.1e}")
     yield f"self-test   a convolution and its gradient compiled and ran in {time.perf_counter() - start:.2f} s"
