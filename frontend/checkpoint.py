@@ -74,10 +74,11 @@ def load_named(path: str | os.PathLike[str]) -> Arrays:
         if loaded:
             raise MXNetError(f"{os.fspath(path)}: the arrays have no names")
         return {}
-    return {_without_kind(name): array for name, array in loaded.items()}
+    return {without_kind(name): array for name, array in loaded.items()}
 
 
-def _without_kind(name: str) -> str:
+def without_kind(name: str) -> str:
+    """The name without `arg:` or `aux:`."""
     kind, colon, rest = name.partition(":")
     return rest if colon and kind in ("arg", "aux") else name
 

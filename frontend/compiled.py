@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir.suggestions import suggestion
 from ..ir.types import TensorType
 from ..runtime.compiled_folder import Argument, read_folder
 from ..runtime.executable import Executable
@@ -69,17 +70,31 @@ class CompiledModel:
     def __repr__(self) -> str:
         return f"<CompiledModel {self.name}({_listed(self.inputs)}) -> ({_listed(self.outputs)})>"
 
-    def __call__(self, *inputs: Any) -> list[Any]:
+    def __call__(self, *inputs: Any, **named: Any) -> list[Any]:
         """The outputs: NDArrays if any input is an NDArray, else NumPy arrays.
 
-        Inputs of another dtype are converted. MXNetError for a wrong number of inputs or a wrong shape.
+        Inputs are given in order, by name, or both, as the arguments of a function. Inputs of another dtype are
+        converted. MXNetError for a wrong number of inputs, an unknown name or a wrong shape.
         """
+        if named:
+            inputs = self._in_order(inputs, named)
         wrap = any(map(_is_ndarray, inputs))
         new = _new_ndarray if wrap else _new_memory
         results, targets = zip(*[new(t) for t in self._types], strict=True)
         addresses, _kept = self._operands(inputs)
         self._specialization.run_at(addresses, targets, current_context())
         return list(results) if wrap else [from_memory(r, t.dtype) for r, t in zip(results, self._types, strict=True)]
+
+    def _in_order(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        names = self.input_names[len(inputs) :]
+        for name in named:
+            if name not in names:
+                known = "is given twice" if name in self.input_names else f"is unknown.{suggestion(name, names)}"
+                raise MXNetError(f"{self.name} takes {_listed(self.inputs)}; input {name!r} {known}")
+        missing = [name for name in names if name not in named]
+        if missing:
+            raise MXNetError(f"{self.name} takes {_listed(self.inputs)}; input {missing[0]!r} is missing")
+        return (*inputs, *(named[name] for name in names))
 
     @contextmanager
     def operands(self, inputs: Sequence[Any]) -> Iterator[tuple[list[int], list[int]]]:

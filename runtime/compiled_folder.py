@@ -49,6 +49,16 @@ class Argument:
     name: str
     type: TensorType
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of its axes."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """NumPy's dtype; uint16, which holds the bits, for bfloat16."""
+        return np.dtype(np.uint16) if self.type.dtype is DType.BF16 else self.type.dtype.numpy
+
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:

@@ -12,7 +12,8 @@ from ..runtime.compiled_folder import StoredModel, check_free, write_folder
 from ..runtime.freeze import freeze
 from ..runtime.host import host_target
 from .errors import UsageError
-from .models import data_types, find_model, load_model, model_graph, output_arguments, parameter_memory
+from .model_files import find_model
+from .models import data_types, load_model, model_graph, output_arguments, parameter_memory
 from .parameters import require_parameters
 from .progress import Progress
 

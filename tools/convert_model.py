@@ -15,7 +15,8 @@ from ..frontend.artifacts.named_arrays import FORMATS
 from ..frontend.symbol import load
 from ..ir.types import TensorType
 from .errors import ToolError, UsageError
-from .models import Model, bind, data_types, find_model, load_model
+from .model_files import find_model
+from .models import Model, bind, data_types, load_model
 from .parameters import require_parameters
 
 _PARAMS = ".params"

@@ -189,7 +189,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_model(parser: argparse.ArgumentParser, **kwargs: object) -> None:
-    text = "a -symbol.json file, its prefix (PREFIX-symbol.json, PREFIX-0000.params), or a compiled folder"
+    text = "a -symbol.json file, its prefix (PREFIX-symbol.json, PREFIX-0000.params), its .params, or a compiled folder"
     parser.add_argument("model", metavar="MODEL", help=text, **kwargs)  # type: ignore[arg-type]
     _add_parameters(parser)
 
@@ -198,7 +198,7 @@ def _add_parameters(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--epoch", type=natural, metavar="N", help="the number in the name of the .params file (default: 0)"
     )
-    parser.add_argument("--params", type=Path, metavar="FILE", help="the .params file, whatever its name")
+    parser.add_argument("--params", type=Path, metavar="FILE", help="a .params, .npz or .safetensors file of any name")
     parser.add_argument("--allow-missing", action="store_true", help="make parameters without values inputs")
 
 

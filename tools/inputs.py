@@ -11,6 +11,7 @@ import numpy as np
 from ..frontend.artifacts.numpy_files import read_npy, read_npz
 from .errors import ToolError, UsageError
 from .images import SUFFIXES, ImageOptions, image_options, read_image
+from .models import no_such_input
 
 
 def read_inputs(options: argparse.Namespace, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -55,7 +56,7 @@ def _split(argument: str, names: Sequence[str]) -> tuple[str | None, Path]:
     if equals and name in names:
         return name, Path(rest)
     if equals and not Path(argument).exists():
-        raise UsageError(f"the model has no input {name!r}; it has {', '.join(names) or 'none'}")
+        raise no_such_input(name, names)
     return None, Path(argument)
 
 

@@ -26,11 +26,11 @@ from .errors import UsageError
 from .inputs import random_inputs
 from .inspect_text import as_text
 from .layers import describe_layers
+from .model_files import find_model
 from .models import (
     Model,
     bind_executable,
     data_types,
-    find_model,
     known_shapes,
     load_model,
     model_graph,

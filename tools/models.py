@@ -11,77 +11,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..frontend.checkpoint import load_named
+from ..frontend.artifacts.named_arrays import FORMATS
+from ..frontend.checkpoint import load_named, without_kind
 from ..frontend.compiled import Argument, CompiledModel
 from ..frontend.symbol import Symbol, load
 from ..frontend.symbol.function import SymbolFunction
 from ..frontend.symbol.network import Network
 from ..ir.dialects.mx.shapes import UNKNOWN, PartialShape, is_known
 from ..ir.graph import Graph
+from ..ir.suggestions import suggestion
 from ..ir.types import DType, Shape, TensorType
 from .errors import ToolError, UsageError
+from .model_files import ModelFiles
 
 if TYPE_CHECKING:
     from ..frontend.ndarray import NDArray
     from ..runtime.device import Runnable
 
-_SUFFIX = "-symbol.json"
-
 InputShapes = Mapping[str, tuple[Shape, str | None]]
 """The shapes of inputs that the user specified, each with a dtype or None."""
-
-
-@dataclass(frozen=True)
-class ModelFiles:
-    """The files of a model: `symbol` with `params` (None if there is none; `searched` is where it would be), or the
-    folder `compiled`."""
-
-    name: str
-    symbol: Path
-    params: Path | None = None
-    searched: Path | None = None
-    compiled: Path | None = None
-
-
-def find_model(text: str, epoch: int | None = None, params: Path | None = None) -> ModelFiles:
-    """The files of the model `text`. ToolError if a file is missing, UsageError for options that contradict."""
-    path = Path(text)
-    if path.is_dir():
-        return _compiled_files(path, epoch, params)
-    symbol = path if path.name.endswith(".json") else path.with_name(path.name + _SUFFIX)
-    if not symbol.is_file():
-        raise ToolError(f"{text}: not a model: neither a file nor a folder, and there is no {symbol.name}")
-    name = symbol.name.removesuffix(_SUFFIX).removesuffix(".json")
-    prefix = symbol.with_name(name)
-    return ModelFiles(name, symbol, _params_file(prefix, epoch, params), _params_of(prefix, 0))
-
-
-def _compiled_files(path: Path, epoch: int | None, params: Path | None) -> ModelFiles:
-    if epoch is not None or params is not None:
-        raise UsageError(f"{path}: a compiled folder contains its parameters: omit --epoch and --params")
-    return ModelFiles(path.resolve().name, path, compiled=path)
-
-
-def _params_file(prefix: Path, epoch: int | None, params: Path | None) -> Path | None:
-    if params is not None:
-        if not params.is_file():
-            raise ToolError(f"{params}: no such file")
-        return params
-    named = _params_of(prefix, epoch or 0)
-    if named.is_file():
-        return named
-    if epoch is not None:
-        raise ToolError(f"{named}: no such file")
-    found = sorted(
-        p for p in prefix.parent.glob("*.params") if re.fullmatch(re.escape(prefix.name) + r"-\d{4}", p.stem)
-    )
-    if len(found) > 1:
-        raise UsageError(f"{prefix}: has parameters of several epochs: choose one with --epoch or --params")
-    return found[0] if found else None
-
-
-def _params_of(prefix: Path, epoch: int) -> Path:
-    return prefix.with_name(f"{prefix.name}-{epoch:04d}.params")
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +76,20 @@ class Model:
 def load_model(files: ModelFiles) -> Model:
     """The model stored in MXNet's files."""
     symbol = load(files.symbol)
-    stored = load_named(files.params) if files.params else {}
+    stored = _read(files.params) if files.params else {}
     known = set(symbol.list_inputs())
     parameters = {n: _dense(n, a) for n, a in stored.items() if n in known}
     return Model(files.name, symbol, parameters, files.params, files.searched)
+
+
+def _read(path: Path) -> Mapping[str, NDArray]:
+    """The arrays of a file of parameters by name, without `arg:` and `aux:`."""
+    reader = FORMATS.get(path.suffix.lower())
+    if reader is None:
+        return load_named(path)
+    from ..frontend.ndarray.files import from_data
+
+    return {without_kind(name): from_data(data) for name, data in reader[0](path).items()}
 
 
 def _dense(name: str, array: NDArray) -> NDArray:
@@ -152,7 +110,7 @@ def data_types(model: Model, given: InputShapes, batch: int = 1) -> dict[str, Te
     names = model.data_names
     for name in given:
         if name not in names:
-            raise UsageError(f"the model has no input {name!r}; it has {', '.join(names) or 'none'}")
+            raise no_such_input(name, names)
     shapes = {name: shape for name, (shape, _) in given.items()}
     found = _infer(model, shapes, given)
     open_batch = {n: s for n in names if n not in shapes and (s := _with_batch(found.shape(n), batch)) is not None}
@@ -166,6 +124,11 @@ def known_shapes(model: Model) -> dict[str, list[int | None] | None]:
     found = _infer(model, {}, {})
     shapes = {name: found.shape(name) for name in model.data_names}
     return {n: None if s is None else [None if e is UNKNOWN else int(e) for e in s] for n, s in shapes.items()}
+
+
+def no_such_input(name: str, names: Sequence[str]) -> UsageError:
+    """The error for a name that is not an input of the model."""
+    return UsageError(f"the model has no input {name!r}; it has {', '.join(names) or 'none'}.{suggestion(name, names)}")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from ..ir.settings import settings
 from ..ir.types import DType, TensorType
 from .errors import ToolError, UsageError
 from .inputs import random_inputs, read_inputs
-from .models import InputShapes, ModelFiles, bind, data_types, find_model, load_model
+from .model_files import ModelFiles, find_model
+from .models import InputShapes, bind, data_types, load_model
 from .outputs import Classes, check_labels, check_output, check_place, describe, summary, write_outputs
 from .parameters import require_parameters
 from .progress import Progress

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ...ir.suggestions import suggestion
 from ..artifacts import (
     ArtifactError,
     GraphAttr,
@@ -165,14 +166,17 @@ def _canonize(nodes: Sequence[SymNode]) -> None:
 
 
 def _check_operators(file: SymbolFile) -> None:
-    from ...ir.dialects.mx.operator import find
+    from ...ir.dialects.mx.operator import all_operators, find
 
     users: dict[str, list[str]] = {}
     for node in _all_nodes(file):
         if not node.is_variable and find(node.op) is None:
             users.setdefault(node.op, []).append(node.name)
     if users:
-        lines = "\n".join(f"  {op}: used by {', '.join(map(repr, names))}" for op, names in users.items())
+        known = [operator.mx_name() for operator in all_operators()]
+        lines = "\n".join(
+            f"  {op}: used by {', '.join(map(repr, names))}.{suggestion(op, known)}" for op, names in users.items()
+        )
         raise MXNetError(f"the graph uses unknown operators:\n{lines}")
 
 

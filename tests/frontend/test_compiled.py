@@ -83,6 +83,16 @@ def test_the_object_describes_its_inputs(folder: Path) -> None:
     assert "data: f32[2, 3, 32, 32]" in repr(model)
 
 
+def test_inputs_by_name(folder: Path) -> None:
+    model = mx.load_compiled(folder)
+    x = np.random.default_rng(0).standard_normal(model.inputs[0].shape).astype(model.inputs[0].dtype)
+    np.testing.assert_array_equal(model(x)[0], model(data=x)[0])
+    with pytest.raises(MXNetError, match=r"'dta' is unknown\. Did you mean 'data'"):
+        model(dta=x)
+    with pytest.raises(MXNetError, match="'data' is given twice"):
+        model(x, data=x)
+
+
 def test_arrays_of_both_kinds(folder: Path) -> None:
     model = mx.load_compiled(folder)
     x = np.random.default_rng(0).standard_normal((2, 3, 32, 32))

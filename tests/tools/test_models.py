@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from mxforge.ir.types import DType, TensorType
 from mxforge.tools.errors import ToolError, UsageError
-from mxforge.tools.models import data_types, find_model, load_model
+from mxforge.tools.model_files import find_model
+from mxforge.tools.models import data_types, load_model
 
 
 def save(folder: Path, name: str, symbol: Any, epochs: tuple[int, ...] = (), **arrays: Any) -> Path:
@@ -43,6 +44,34 @@ def test_which_parameters(tmp_path: Path) -> None:
     assert find_model(prefix).params == tmp_path / "net-0000.params"
     with pytest.raises(ToolError, match=r"absent\.params"):
         find_model(prefix, params=tmp_path / "absent.params")
+
+
+def test_a_file_of_parameters_names_the_model(mxforge: Any, convnet: Path) -> None:
+    params = convnet.with_name("convnet-0000.params")
+    assert find_model(str(params)) == find_model(str(convnet))
+    with pytest.raises(UsageError, match="omit --epoch and --params"):
+        find_model(str(params), epoch=0)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_parameters_of_other_formats(mxforge: Any, convnet: Path, tmp_path: Path, suffix: str) -> None:
+    other = tmp_path / f"weights{suffix}"
+    assert mxforge("convert", convnet.with_name("convnet-0000.params"), other).status == 0
+    ours, theirs = (load_model(find_model(str(convnet), params=p)).parameters for p in (None, other))
+    assert ours.keys() == theirs.keys()
+    assert all((ours[name].asnumpy() == theirs[name].asnumpy()).all() for name in ours)
+
+
+def test_similar_names_are_suggested(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    given = convnet.with_name("convnte"), "--input-shape", "data=2,3,32,32"
+    assert mxforge("inspect", *given).err.endswith("there is no convnte-symbol.json. Did you mean 'convnet'?\n")
+    assert "Did you mean 'data'?" in mxforge("inspect", convnet, "--input-shape", "dat=2,3,32,32").err
+    graph = convnet.with_name("convnet-symbol.json").read_text().replace('"Pooling"', '"Poling"')
+    (tmp_path / "net-symbol.json").write_text(graph)
+    done = mxforge("inspect", tmp_path / "net")
+    assert (
+        done.status == 1 and "Poling: used by 'convnet_pool0_fwd'" in done.err and "Did you mean 'Pooling'?" in done.err
+    )
 
 
 def test_parameters_of_other_graphs_are_omitted(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from ...runtime.threads import get_num_threads
 from ..errors import ToolError, UsageError
 from ..grammar import OPERATORS, STEPS, TORCH
 from ..inputs import random_inputs, read_inputs
-from ..models import InputShapes, Model, ModelFiles, data_types, find_model, load_model
+from ..model_files import ModelFiles, find_model
+from ..models import InputShapes, Model, data_types, load_model
 from ..parameters import require_parameters
 from ..progress import Progress
 from .calls import measure_calls

@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...graph import Attribute, GraphError, Op, Value
 from ...locks import ForkSafeLock, await_at_fork
+from ...suggestions import suggestion
 from ...symbolic import is_symbolic
 from ...types import DType, TensorType
 from .families import DECLARED_NAMES, FAMILY_OF
@@ -464,13 +465,10 @@ def _printable(value: Any) -> Attribute:
 
 
 def _explain(cls: type[Operator], error: Any) -> str:
-    from difflib import get_close_matches
-
     where = ".".join(str(part) for part in error["loc"][:1])
     known = ", ".join(cls.parameters()) or "none"
     if error["type"] == "extra_forbidden":
-        near = get_close_matches(where, cls.parameters(), 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = suggestion(where, cls.parameters())
         return f"{cls.mx_name()} has no parameter {where!r}; its parameters are: {known}.{hint}"
     if error["type"] == "missing":
         return f"{cls.mx_name()} requires the parameter {where!r}"

@@ -1,0 +1,73 @@
+"""Finds the files of a model that the command line names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..ir.suggestions import suggestion
+from .errors import ToolError, UsageError
+
+_SUFFIX = "-symbol.json"
+_CHECKPOINT = re.compile(r"(?P<prefix>.+)-\d{4}\.params")
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """The files of a model: `symbol` with `params` (None if there is none; `searched` is where it would be), or the
+    folder `compiled`."""
+
+    name: str
+    symbol: Path
+    params: Path | None = None
+    searched: Path | None = None
+    compiled: Path | None = None
+
+
+def find_model(text: str, epoch: int | None = None, params: Path | None = None) -> ModelFiles:
+    """The files of the model `text`. ToolError if a file is missing, UsageError for options that contradict."""
+    path = Path(text)
+    if path.is_dir():
+        return _compiled_files(path, epoch, params)
+    checkpoint = _CHECKPOINT.fullmatch(path.name)
+    if checkpoint is not None:
+        if epoch is not None or params is not None:
+            raise UsageError(f"{text}: is a file of parameters: omit --epoch and --params")
+        path, params = path.with_name(checkpoint["prefix"]), path
+    symbol = path if path.name.endswith(".json") else path.with_name(path.name + _SUFFIX)
+    if not symbol.is_file():
+        known = [p.name.removesuffix(_SUFFIX) for p in symbol.parent.glob(f"*{_SUFFIX}")]
+        hint = suggestion(path.name, known)
+        raise ToolError(f"{text}: not a model: neither a file nor a folder, and there is no {symbol.name}.{hint}")
+    name = symbol.name.removesuffix(_SUFFIX).removesuffix(".json")
+    prefix = symbol.with_name(name)
+    return ModelFiles(name, symbol, _params_file(prefix, epoch, params), _params_of(prefix, 0))
+
+
+def _compiled_files(path: Path, epoch: int | None, params: Path | None) -> ModelFiles:
+    if epoch is not None or params is not None:
+        raise UsageError(f"{path}: a compiled folder contains its parameters: omit --epoch and --params")
+    return ModelFiles(path.resolve().name, path, compiled=path)
+
+
+def _params_file(prefix: Path, epoch: int | None, params: Path | None) -> Path | None:
+    if params is not None:
+        if not params.is_file():
+            raise ToolError(f"{params}: no such file")
+        return params
+    named = _params_of(prefix, epoch or 0)
+    if named.is_file():
+        return named
+    if epoch is not None:
+        raise ToolError(f"{named}: no such file")
+    found = sorted(
+        p for p in prefix.parent.glob("*.params") if re.fullmatch(re.escape(prefix.name) + r"-\d{4}", p.stem)
+    )
+    if len(found) > 1:
+        raise UsageError(f"{prefix}: has parameters of several epochs: choose one with --epoch or --params")
+    return found[0] if found else None
+
+
+def _params_of(prefix: Path, epoch: int) -> Path:
+    return prefix.with_name(f"{prefix.name}-{epoch:04d}.params")
