@@ -14,6 +14,7 @@ from .dtypes import dtype_of
 from .executor import Executor, gradient_requests
 from .ndarray import NDArray, zeros
 from .symbol.node import depth_first
+from .symbol.storage_types import gradient_storage
 from .tracebacks import cause_of
 from .type_flags import STORAGE_FLAGS
 
@@ -59,7 +60,7 @@ def simple_bind(
     except ValueError as error:
         raise RuntimeError(f"{_failed(shapes)}{error}") from cause_of(error)
     contexts = _contexts(symbol, groups or {})
-    memory = _Memory(ctx, frozenset(shared_names or ()), shared, buffer, _storage_types(symbol, stypes), contexts)
+    memory = _Memory(ctx, frozenset(shared_names or ()), shared, buffer, _StorageTypes(symbol, stypes), contexts)
     made = [memory.argument(n, s, kinds[n]) for n, s in zip(names, arguments, strict=True)]
     grads: list[NDArray | None] = [
         None if r == "null" else memory.gradient(n, a) for n, r, a in zip(names, requests, made, strict=True)
@@ -81,12 +82,15 @@ def _insufficient(symbol: Symbol, shapes: Mapping[str, Any], used: Mapping[str, 
     return f"{_failed(shapes)}the shapes of {names} cannot be inferred from these{why}"
 
 
-def _storage_types(symbol: Symbol, given: Mapping[str, str] | None) -> dict[str, str]:
-    """The storage types of the sparse arguments by name."""
-    names = {str(number): stype for stype, number in STORAGE_FLAGS.items()}
-    variables = {n.name: n.attrs.get("__storage_type__", "0") for n in symbol._variables()[0]}
-    found = {name: names.get(number, "default") for name, number in variables.items()} | dict(given or {})
-    return {name: stype for name, stype in found.items() if stype != "default"}
+class _StorageTypes:
+    """The storage types of the sparse arguments and gradients by name."""
+
+    def __init__(self, symbol: Symbol, given: Mapping[str, str] | None) -> None:
+        names = {str(number): stype for stype, number in STORAGE_FLAGS.items()}
+        variables = {n.name: n.attrs.get("__storage_type__", "0") for n in symbol._variables()[0]}
+        found = {name: names.get(number, "default") for name, number in variables.items()} | dict(given or {})
+        self.arguments = {name: stype for name, stype in found.items() if stype != "default"}
+        self.gradients = gradient_storage(symbol, self.arguments)
 
 
 def _contexts(symbol: Symbol, groups: Mapping[str, Context]) -> dict[str, Context]:
@@ -109,21 +113,23 @@ class _Memory:
         names: frozenset[str],
         shared: Executor | None,
         buffer: dict[str, NDArray] | None,
-        stypes: Mapping[str, str],
+        stypes: _StorageTypes,
         contexts: Mapping[str, Context],
     ) -> None:
         self.ctx, self.names, self.buffer, self.stypes, self.contexts = ctx, names, buffer, stypes, contexts
         self.shared = shared if buffer is not None else None
 
     def argument(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
-        if self.buffer is None or name in self.names or name in self.stypes:
-            return self._of(self.shared and self.shared.arg_dict, name, shape, dtype, self.stypes.get(name))
+        stype = self.stypes.arguments.get(name)
+        if self.buffer is None or name in self.names or stype:
+            return self._of(self.shared and self.shared.arg_dict, name, shape, dtype, stype)
         return self._buffered(name, shape, dtype)
 
     def gradient(self, name: str, argument: NDArray) -> NDArray:
-        if self.buffer is None or name in self.names:
+        stype = self.stypes.gradients.get(name)
+        if self.buffer is None or name in self.names or stype:
             shared = self.shared and {n: g for n, g in self.shared.grad_dict.items() if g is not None}
-            return self._of(shared, name, argument.shape, argument.dtype)
+            return self._of(shared, name, argument.shape, argument.dtype, stype)
         return self._buffered(f"grad of {name}", argument.shape, argument.dtype)
 
     def state(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:

@@ -20,9 +20,11 @@ from .dtypes import dtype_of
 from .monitored import Monitored
 from .ndarray import NDArray, zeros
 from .ndarray.ndarray import empty_array
-from .ndarray.tape import ForwardRun, zeros_of
+from .ndarray.tape import ForwardRun
+from .recorded_run import RecordedRun, has_cotangent
 from .symbol.function import SymbolFunction, SymbolSpecialization
 from .symbol.network import Network
+from .symbol.sparse_function import SparseSpecialization
 
 if TYPE_CHECKING:
     from ..ir.types import TensorType
@@ -63,7 +65,7 @@ class Executor:
         self._outputs: list[NDArray] | None = None
         self._lender: Executor | None = None  # the results share the memory of its results if they fit
         self._monitor: Monitored | None = None
-        self._run: ForwardRun | None = None  # the last forward pass in training, for `backward`
+        self._run: ForwardRun | RecordedRun | None = None  # the last forward pass in training, for `backward`
 
     @property
     def handle(self) -> ctypes.c_void_p:
@@ -148,10 +150,10 @@ class Executor:
                 self._run = None
                 return self.outputs
         found = self.function.specialization_for(arrays, bool(is_train), self._ctx)
-        if not found.types:  # the types of sparse results are unknown before the call
-            self._outputs = found.call(arrays, self._version.stamp)
-        elif gradients:
+        if gradients:
             self._forward_for_gradients(found, arrays)
+        elif not found.types:  # the types of sparse results are unknown before the call
+            self._outputs = found.call(arrays, self._version.stamp)
         else:
             outputs = self._make_outputs(found.types) if self._outputs is None else self._outputs
             found.call_into(arrays, outputs, self._version.stamp, self._ctx)
@@ -170,15 +172,22 @@ class Executor:
             ]
         )
 
-    def _forward_for_gradients(self, found: SymbolSpecialization, arrays: Sequence[NDArray]) -> None:
+    def _forward_for_gradients(
+        self, found: SymbolSpecialization | SparseSpecialization, arrays: Sequence[NDArray]
+    ) -> None:
         """Run forward and keep the values that the gradients read."""
-        if not isinstance(found, SymbolSpecialization):
-            raise MXNetError(f"{self.function.title}: gradients of executors with sparse arrays are not supported")
+        wrt = self._wrt()
+        if isinstance(found, SparseSpecialization):
+            self._run = RecordedRun(found, arrays, wrt)
+            self._outputs = self._run.results
+            return
         outputs = self._make_outputs(found.types) if self._outputs is None else self._outputs
         call = Call(self.function, found, arrays)
         if hooks.watched:
             before_call(call)
-        self._run = ForwardRun(found.derivative(self._wrt()), arrays, outputs, self._version.stamp)
+        targets = [self._grad_dict[self.function.names[i]] for i in wrt]
+        rows = [k for k, target in enumerate(targets) if target is not None and target.stype == "row_sparse"]
+        self._run = ForwardRun(found.derivative(wrt, rows), arrays, outputs, self._version.stamp)
         if hooks.watched:
             after_call(call, outputs)
         for array in outputs:
@@ -217,8 +226,8 @@ class Executor:
         requests = dict(zip(arguments, gradient_requests(arguments, self._grad_req), strict=True))
         seeds = self._seeds(run, out_grads)
         if self._monitor is not None and self._monitor.listens:
-            self._monitor.backward(run.operands, run.derivative.wrt, seeds)
-        names = [self.function.names[i] for i in run.derivative.wrt]
+            self._monitor.backward(run.operands, run.wrt, seeds)
+        names = [self.function.names[i] for i in run.wrt]
         targets = [self._grad_dict[name] for name in names]
         direct = [self._direct_target(name, requests[name]) for name in names]
         found = run.gradients(seeds, direct)
@@ -231,7 +240,7 @@ class Executor:
             elif requests[name] == "write":
                 gradient.copyto(target)
 
-    def _last_run(self) -> ForwardRun:
+    def _last_run(self) -> ForwardRun | RecordedRun:
         """The last forward pass in training. It runs now if there was none."""
         if self._run is None:
             arrays = self._arrays()
@@ -242,16 +251,14 @@ class Executor:
     def _direct_target(self, name: str, request: str) -> NDArray | None:
         """The gradient array of an argument if the program can write to it: it must have the argument's type."""
         target, argument = self._grad_dict[name], self._arg_dict[name]
-        if request != "write" or target is None or target._is_sparse:
+        if request != "write" or target is None or target._is_sparse or argument._is_sparse:
             return None
         same = target._type() == argument._type() and target._storage.device is argument._storage.device
         return target if same else None
 
-    def _seeds(self, run: ForwardRun, out_grads: Any) -> list[NDArray]:
-        """The gradients by the outputs that can have one.
-
-        MXNetError if an output that is no loss has none, or one of another shape.
-        """
+    def _seeds(self, run: ForwardRun | RecordedRun, out_grads: Any) -> list[NDArray]:
+        """The gradients by the outputs that can have one. MXNetError if one that is no loss has none, or of another
+        shape."""
         names = self._symbol.list_outputs()
         if out_grads is None:
             out_grads = []
@@ -260,10 +267,10 @@ class Executor:
         elif isinstance(out_grads, Mapping):
             out_grads = [out_grads[name] for name in names]
         given = [*out_grads, *[None] * (len(names) - len(out_grads))]
-        needed = iter(run.derivative.reads_cotangent)
+        needed = iter(run.reads_cotangent)
         seeds: list[NDArray] = []
         for name, output, gradient in zip(names, self.outputs, given, strict=False):
-            if not output._dtype.has_cotangent:
+            if not has_cotangent(output):
                 continue
             seeds.append(self._seed(name, output, gradient, next(needed)))
         return seeds
@@ -272,14 +279,14 @@ class Executor:
         if gradient is None:
             if needed:
                 raise MXNetError(f"Executor.backward: {name} is no loss: out_grads must have its gradient")
-            return zeros_of(output._type(), self._ctx)
+            return zeros(output.shape, self._ctx, output.dtype)
         if not isinstance(gradient, NDArray):
             raise TypeError("inputs must be NDArray")
         if gradient.shape != output.shape:
             raise MXNetError(
                 f"Executor.backward: the gradient of {name} has the shape {gradient.shape}, {name} has {output.shape}"
             )
-        return gradient.as_in_context(self._ctx).astype(output.dtype, copy=False)
+        return gradient.tostype("default").as_in_context(self._ctx).astype(output.dtype, copy=False)
 
     def set_monitor_callback(self, callback: Callable[[bytes, NDArray], Any], monitor_all: bool = False) -> None:
         """Register `callback(name, array)`, which each `forward` calls for every result of every operator, in order.

@@ -27,7 +27,7 @@ FRONTEND = (
     lr_scheduler memory method_texts misc name namespace native ndarray_doc notebook random registry rtc symbol_doc
     torch shapes tracebacks type_flags util""",
     "ndarray",
-    "autograd binding compiled executor monitored symbol",
+    "autograd binding compiled executor monitored recorded_run symbol",
     """callback checkpoint custom executor_manager image initializer io kvstore metric monitor onnx operator
     optimizer profiler recordio rnn test_utils visualization""",
     "gluon model parameter_updates training_loop",

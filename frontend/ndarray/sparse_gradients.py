@@ -15,6 +15,7 @@ from .casting import row_sparse_of
 from .row_sums import summed
 from .sparse_arrays import CSRNDArray, RowSparseNDArray
 from .sparse_dot import dot
+from .sparse_rows import rows_of
 from .tape import ForwardRun, Origin, entry_of, record, zeros_of
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ def record_sparse(bound: BoundOperator, arrays: Sequence[NDArray], made: Any) ->
     """
     results = list(made) if isinstance(made, list | tuple) else [made]
     positions = [i for i, a in enumerate(arrays) if entry_of(a) is not None]
-    record(arrays, positions, _SparsePullback(bound, arrays, positions), results)
+    record(arrays, positions, SparsePullback(bound, arrays, positions), results)
 
 
-class _SparsePullback:
+class SparsePullback:
     """The gradient of a call with sparse operands or results by the operands at `wrt`."""
 
     def __init__(self, bound: BoundOperator, arrays: Sequence[NDArray], wrt: Sequence[int]) -> None:
@@ -46,7 +47,14 @@ class _SparsePullback:
             name = self.bound.operator.mx_name()
             raise MXNetError(f"{name}: the gradient of a call with sparse arrays cannot be differentiated")
         found = _by_rule(self.bound.operator, self.arrays, self.wrt, cotangents)
-        return _densely(self.bound, self.arrays, self.wrt, cotangents, self.training) if found is None else found
+        if found is not None:
+            return found
+        dense = _Dense(self.bound, self.arrays, self.wrt, self.training).gradients(cotangents)
+        return [dense.get(i) for i in self.wrt]
+
+    def reads_cotangent(self, position: int) -> bool:
+        """Whether the gradient of the dense operator depends on the cotangent of a result that can have one."""
+        return _Dense(self.bound, self.arrays, self.wrt, self.training).derivative.reads_cotangent[position]
 
     def origin(self) -> Origin:
         return Origin(self.bound.operator, self.arrays, self.wrt)
@@ -58,36 +66,40 @@ def _by_rule(
     rule, (first, *more) = _RULES.get(operator.name), cotangents
     if rule is None or first is None or more:
         return None
-    found = [rule(operator, arrays, i, first.tostype("default")) for i in positions]
+    found = [rule(operator, arrays, i, first) for i in positions]
     return None if any(g is None for g in found) else found
 
 
-def _densely(
-    bound: BoundOperator,
-    arrays: Sequence[NDArray],
-    positions: Sequence[int],
-    cotangents: Sequence[NDArray | None],
-    training: bool,
-) -> list[NDArray | None]:
-    dense = [a.tostype("default") if a._is_sparse else a.detach() for a in arrays]
-    specialization = bound.function.specialization(dense, training)
-    if specialization.random or bound.scalars:
-        raise MXNetError(f"{bound.operator.mx_name()}: a call with sparse arrays has no gradient")
-    wrt = [i for i in positions if dense[i]._dtype.has_cotangent]
-    run = ForwardRun(specialization.differentiable.derivative(wrt), dense, (), 0)
-    seeds = [
-        zeros_of(t, run.context) if c is None else c.tostype("default")
-        for c, t in zip(cotangents, specialization.types, strict=True)
-        if t.dtype.has_cotangent
-    ]
-    found = dict(zip(wrt, run.gradients(seeds), strict=True))
-    return [found.get(i) for i in positions]
+class _Dense:
+    """The derivative of a call on dense copies of its operands, by those at `wrt` that can have a gradient."""
+
+    def __init__(
+        self, bound: BoundOperator, arrays: Sequence[NDArray], positions: Sequence[int], training: bool
+    ) -> None:
+        self.arrays = [a.tostype("default") if a._is_sparse else a.detach() for a in arrays]
+        specialization = bound.function.specialization(self.arrays, training)
+        if specialization.random or bound.scalars:
+            raise MXNetError(f"{bound.operator.mx_name()}: a call with sparse arrays has no gradient")
+        self.types = specialization.types
+        self.wrt = [i for i in positions if self.arrays[i]._dtype.has_cotangent]
+        self.derivative = specialization.differentiable.derivative(self.wrt)
+
+    def gradients(self, cotangents: Sequence[NDArray | None]) -> Mapping[int, NDArray]:
+        """The gradients by position."""
+        run = ForwardRun(self.derivative, self.arrays, (), 0)
+        seeds = [
+            zeros_of(t, run.context) if c is None else c.tostype("default")
+            for c, t in zip(cotangents, self.types, strict=True)
+            if t.dtype.has_cotangent
+        ]
+        return dict(zip(self.wrt, run.gradients(seeds), strict=True))
 
 
 def _dot(operator: Any, arrays: Sequence[NDArray], position: int, cotangent: NDArray) -> Any:
     """The gradient of a product with a csr matrix by the dense operand. x^T g stores the rows of the columns that x
     stores."""
     x, y = arrays
+    cotangent = cotangent.tostype("default")
     if position == 1 and isinstance(x, CSRNDArray) and not operator.transpose_b:
         flipped: dict[str, Any] = {"transpose_a": not operator.transpose_a, "forward_stype": None}
         return dot(operator.model_copy(update=flipped), [x, cotangent])
@@ -107,7 +119,23 @@ def _embedding(operator: Any, arrays: Sequence[NDArray], position: int, cotangen
     return row_sparse_of(sums, stored, table._shape, table._context, table.dtype)
 
 
+def _square_sum(operator: Any, arrays: Sequence[NDArray], position: int, cotangent: NDArray) -> Any:
+    """The gradient of the sum of squares of the rows of a row-sparse matrix stores the rows that both the matrix and
+    the cotangent store."""
+    (x,) = arrays
+    if not isinstance(x, RowSparseNDArray) or x.ndim != 2 or operator.axis != (1,):
+        return None
+    numbers = x.indices.asnumpy()
+    if isinstance(cotangent, RowSparseNDArray):
+        numbers = np.intersect1d(numbers, cotangent.indices.asnumpy())
+        factors = rows_of(cotangent, numbers).asnumpy()
+    else:
+        factors = cotangent.asnumpy().reshape(-1, 1)[numbers]
+    return row_sparse_of(2 * rows_of(x, numbers).asnumpy() * factors, numbers, x._shape, x._context, x.dtype)
+
+
 _RULES: Mapping[str, Rule] = {
+    "mx._square_sum": _square_sum,
     "mx.dot": _dot,
     "mx.Embedding": _embedding,
     "mx._contrib_SparseEmbedding": _embedding,

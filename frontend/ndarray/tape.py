@@ -248,6 +248,16 @@ class ForwardRun:
             written(self.operands[i]._storage)
         self.kept = [(self.operands if s.is_input else self.results)[s.position] for s in derivative.residuals]
 
+    @property
+    def wrt(self) -> tuple[int, ...]:
+        """The positions of the operands that the gradients are by."""
+        return self.derivative.wrt
+
+    @property
+    def reads_cotangent(self) -> tuple[bool, ...]:
+        """For each result that can have a gradient whether the gradients depend on its cotangent: a loss ignores it."""
+        return self.derivative.reads_cotangent
+
     def _result(self, type: TensorType) -> NDArray:
         """An array for a result; for a residual in blocks, an array of its physical shape."""
         shape, has_halo = memory_of(type)
@@ -308,6 +318,11 @@ class CompiledPullback:
         if is_recorded(operands):
             return call_recorded(gradient, operands, len(wrt), run.version)
         return execute(gradient, operands, run.context, run.version)
+
+    def reads_cotangent(self, position: int) -> bool:
+        """Whether the gradient depends on the cotangent of a result that can have one."""
+        number = sum(t.dtype.has_cotangent for t in self.types[:position])
+        return self.forward.derivative.reads_cotangent[number]
 
     def origin(self) -> Origin | None:
         if self.function.origin is None:

@@ -225,10 +225,10 @@ class SymbolSpecialization(LazySpecialization):
             self._differentiable = Differentiable(graph, options, self.device, source)
         return self._differentiable
 
-    def derivative(self, wrt: Sequence[int]) -> Derivative:
-        """The gradient by the operands at these positions. MXNetError names an operator that has none."""
+    def derivative(self, wrt: Sequence[int], rows: Sequence[int] = ()) -> Derivative:
+        """Same as `Differentiable.derivative`. MXNetError names an operator that has none."""
         try:
-            return self.differentiable.derivative(wrt)
+            return self.differentiable.derivative(wrt, rows)
         except GraphError as error:
             raise MXNetError(str(error)) from cause_of(error)
 
