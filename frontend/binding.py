@@ -123,14 +123,14 @@ class _Memory:
         stype = self.stypes.arguments.get(name)
         if self.buffer is None or name in self.names or stype:
             return self._of(self.shared and self.shared.arg_dict, name, shape, dtype, stype)
-        return self._buffered(name, shape, dtype)
+        return self._buffered(name, name, shape, dtype)
 
     def gradient(self, name: str, argument: NDArray) -> NDArray:
         stype = self.stypes.gradients.get(name)
         if self.buffer is None or name in self.names or stype:
             shared = self.shared and {n: g for n, g in self.shared.grad_dict.items() if g is not None}
             return self._of(shared, name, argument.shape, argument.dtype, stype)
-        return self._buffered(f"grad of {name}", argument.shape, argument.dtype)
+        return self._buffered(name, f"grad of {name}", argument.shape, argument.dtype)
 
     def state(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
         return self._of(self.shared and self.shared.aux_dict, name, shape, dtype)
@@ -154,11 +154,13 @@ class _Memory:
             )
         return old
 
-    def _buffered(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
+    def _buffered(self, name: str, key: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
+        """The beginning of the array at `key` in the buffer, on the context of the argument `name`."""
         assert self.buffer is not None
-        old = self.buffer.get(name)
-        if old is None or old.size < prod(shape) or dtype_of(old.dtype) is not dtype_of(dtype):
-            old = self.buffer[name] = zeros(shape, dtype=dtype, ctx=self.ctx)
+        old, context = self.buffer.get(key), self.contexts.get(name, self.ctx)
+        fits = old is not None and old.size >= prod(shape) and old.context == context
+        if old is None or not fits or dtype_of(old.dtype) is not dtype_of(dtype):
+            old = self.buffer[key] = zeros(shape, dtype=dtype, ctx=context)
         return old if old.shape == shape else old.reshape((-1,))[: prod(shape)].reshape(shape)
 
 

@@ -169,7 +169,7 @@ class NDArrayIter(DataIter):
         self._axis = layout.find("N")
         self.num_data = self.data[0][1].shape[self._axis]
         for name, values in (*self.data, *self.label):
-            if values.shape[self._axis] != self.num_data:
+            if values.shape[self._axis] < self.num_data:  # samples beyond those of the first data are not used
                 raise ValueError(f"{name} has {values.shape[self._axis]} samples, the first data has {self.num_data}")
         self.idx = np.arange(self.num_data)
         self._order = self.idx.copy()  # the sources' samples in the order of this epoch

@@ -54,6 +54,14 @@ def test_shuffled_sparse_rows_keep_their_labels() -> None:
         np.testing.assert_array_equal(batch.data[0].asnumpy()[:, 0], batch.label[0].asnumpy())
 
 
+def test_samples_beyond_the_first_data_are_not_used() -> None:
+    """As in MXNet, where programs pass a part of the data with all labels."""
+    batches = list(mx.io.NDArrayIter(MATRIX[:3], {"label": MATRIX[:, 0], "weight": np.arange(5)}, 2))
+    found = [[array.asnumpy().tolist() for array in batch.label or ()] for batch in batches]
+    first = MATRIX[[0, 1, 2, 0], 0].tolist()
+    assert found == [[first[:2], [0, 1]], [first[2:], [2, 0]]]
+
+
 @pytest.mark.parametrize("source", [3, "text", [object()], {"data": "text"}])
 def test_values_that_are_not_arrays_are_refused(source: object) -> None:
     with pytest.raises(TypeError, match=r"NDArrayIter requires arrays|should be NDArray"):

@@ -150,3 +150,18 @@ def groups_of_contexts(mx):
         found.append(numbers(module.get_outputs()[0]))
     wrong = mx.mod.Module(net, context=[mx.cpu(0)] * 2, label_names=None, group2ctxs=[{}])
     return [*found, failure(lambda: wrong.bind([("data", (4, 3))], for_training=False))]
+
+
+@program
+def contexts_of_gradients_of_groups(mx):
+    with mx.AttrScope(ctx_group="dev1"):
+        first = mx.sym.var("a") * 2
+    with mx.AttrScope(ctx_group="dev2"):
+        net = first + mx.sym.var("b")
+    groups = {"dev1": mx.cpu(1), "dev2": mx.cpu(2)}
+    module = mx.mod.Module(net, context=[mx.cpu(0)], data_names=["a", "b"], label_names=None, group2ctxs=groups)
+    module.bind([("a", (2, 5)), ("b", (2, 5))], inputs_need_grad=True)
+    module.init_params()
+    module.forward(mx.io.DataBatch([mx.nd.ones((2, 5)), mx.nd.ones((2, 5))]), is_train=True)
+    module.backward([mx.nd.ones((2, 5))])
+    return [[str(g.context), numbers(g)] for g in module.get_input_grads()]
