@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import pickle
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,10 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.frontend.optimizer.states import read_states, write_states
+from state_cases import Run
 
-FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
+DATA = Path(__file__).resolve().parents[1] / "data"
+FIXTURES = DATA / "fixtures"
 opt, gluon = mx.optimizer, mx.gluon
 
 
@@ -43,6 +48,18 @@ def test_states_are_written_under_the_names_of_mxnet() -> None:
     other.set_states(data)
     assert other.optimizer.__dict__.keys() == updater.optimizer.__dict__.keys()
     assert np.array_equal(other.states[0][0].asnumpy(), updater.states[0][0].asnumpy())
+
+
+RECORDED = json.loads((DATA / "states.json").read_text())
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_updates_go_on_from_the_states_of_mxnet(name: str) -> None:
+    """`make_states.py check` tests the other direction."""
+    known = RECORDED[name]
+    found = Run(mx, name).resume(known["before"], zlib.decompress(base64.b64decode(known["states"])))
+    for weight, expected in zip(found, known["after"], strict=True):
+        np.testing.assert_allclose(weight, expected, 1e-5, 2e-5)
 
 
 class Hostile:

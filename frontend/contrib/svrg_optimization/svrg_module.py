@@ -164,8 +164,8 @@ class SVRGModule(Module):
         self._allocate_gradients(key, value)
 
     def _allocate_gradients(self, key: str, value: list[NDArray]) -> None:
-        """Store the mean of a gradient over the contexts."""
-        for of_context, array in zip(self._param_dict, value, strict=True):
+        """Store the mean of a gradient over the contexts. Further arrays are ignored."""
+        for of_context, array in zip(self._param_dict, value, strict=False):
             of_context[key] = array / self._ctx_len
 
     def _update_svrg_gradients(self) -> None:
