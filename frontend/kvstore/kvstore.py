@@ -175,23 +175,20 @@ class KVStore(KVStoreBase):
         """Quantize pushed arrays to two bits per element: `{"type": "2bit", "threshold": 0.5}`.
 
         The quantization error is added to the next push of the same device. A store of type "local" does not support
-        it.
+        it. As in MXNet, other keys are ignored.
         """
         if "device" not in self.type:
             raise Exception("Gradient compression is not supported for this type of kvstore")
         if not isinstance(compression_params, dict):
             raise AssertionError(f"unexpected type for param_dict: {type(compression_params)}")
-        params = dict(compression_params)
-        kind, threshold = params.pop("type", "none"), float(params.pop("threshold", 0.5))
-        if kind not in ("2bit", "none") or params:
-            raise MXNetError(
-                f"Unknown type for gradient compression {kind}"
-                if not params
-                else f"unknown parameters of gradient compression: {params}"
-            )
+        if "type" not in compression_params:
+            raise MXNetError("Required parameter type of string is not presented, in gradient compression")
+        kind, threshold = compression_params["type"], float(compression_params.get("threshold", 0.5))
+        if kind != "2bit":
+            raise MXNetError(f"Unknown type for gradient compression {kind}")
         if threshold <= 0:
             raise MXNetError(f"threshold must be greater than 0, not {threshold}")
-        self._compression = _TwoBits(threshold) if kind == "2bit" else None
+        self._compression = _TwoBits(threshold)
 
     # --- workers ----------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ..base import _Null
 from ..context import as_context
 from ..tracebacks import shorten
 from .array_classes import array_class
-from .eager import about_storage, apply_bound, bind
+from .eager import about_storage, apply_bound, bind, kind_of
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -123,17 +123,17 @@ def _key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _signature_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The cache key of a call: dtypes and shapes of arrays, and parameters with their types, since 1, 1.0 and True are
-    equal.
+    equal, in tuples too.
 
     TypeError for an array among the keywords, which the cache would keep alive. Hashing a key with lists raises
     TypeError too.
     """
     array = array_class()
-    key: list[Any] = [(a._dtype, a._shape) if a.__class__ is array else (a.__class__, a) for a in args]
+    key: list[Any] = [(a._dtype, a._shape) if a.__class__ is array else (kind_of(a), a) for a in args]
     for name, value in kwargs.items():
         if isinstance(value, array):
             raise TypeError
-        key += (name, value.__class__, value)
+        key += (name, kind_of(value), value)
     return tuple(key)
 
 

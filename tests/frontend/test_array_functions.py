@@ -24,6 +24,15 @@ def test_setting_an_array() -> None:
         internal._set_value(src=1)
 
 
+@pytest.mark.parametrize("shape", [(2.0, 3), (2, 3.0), (True, 6)])
+def test_a_known_call_does_not_accept_equal_parameters_of_other_types(shape: Any) -> None:
+    x = nd.ones((3, 2))
+    assert nd.reshape(x, shape=tuple(map(int, shape))).shape == nd.reshape(x, tuple(map(int, shape))).shape
+    for call in (lambda: nd.reshape(x, shape=shape), lambda: nd.reshape(x, shape)):
+        with pytest.raises(mx.base.MXNetError, match="is not an integer"):
+            call()
+
+
 def test_one_hot_rows() -> None:
     out = nd.ones((3, 4))
     found = internal._onehot_encode(nd.array([1, 0, 7]), out)

@@ -121,6 +121,25 @@ def compressed(mx):
 
 
 @program
+def compressed_updates(mx):
+    """Gradients of one to three contexts, of which each keeps its own rest."""
+    found = {}
+    for contexts in (1, 2, 3):
+        store = mx.kv.create("device")
+        store.set_gradient_compression({"type": "2bit", "threshold": 0.3, "unknown": 1})
+        store.init("a", mx.nd.zeros((3, 5)))
+        store.set_optimizer(mx.optimizer.create("sgd", learning_rate=0.1, momentum=0.9))
+        out, random = mx.nd.zeros((3, 5)), np.random.RandomState(contexts)
+        for _ in range(6):
+            pushed = [mx.nd.array(random.uniform(-1, 1, (3, 5)), ctx=mx.cpu(i)) for i in range(contexts)]
+            store.push("a", pushed if contexts > 1 else pushed[0])
+        store.pull("a", out=out)
+        found[str(contexts)] = numbers(out)
+    wrong = [{}, {"type": "none"}, {"threshold": 1.0}, {"type": "2bit", "threshold": -1}]
+    return [found, [failure(lambda p=p: mx.kv.create("device").set_gradient_compression(p)) for p in wrong]]
+
+
+@program
 def own_stores(mx):
     @mx.kv.KVStoreBase.register
     class Mine(mx.kv.KVStoreBase):
