@@ -17,6 +17,8 @@ OPTIMIZERS = {
     "ftrl": ("ftrl", {"lamda1": 0.01, "wd": 0.1}),
     "groupadagrad": ("groupadagrad", {}),
     "nag": ("nag", {"momentum": 0.9}),
+    "lars": ("lars", {"momentum": 0.9, "wd": 0.05, "eta": 0.5}),
+    "lbsgd": ("lbsgd", {"momentum": 0.9, "warmup_strategy": "lars"}),
     "rmsprop": ("rmsprop", {}),
 }
 
