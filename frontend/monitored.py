@@ -110,6 +110,8 @@ class Monitored:
     def _report_gradients(
         self, call: Recorded, node: SymNode, cotangents: Sequence[NDArray | None], gradients: Sequence[NDArray | None]
     ) -> None:
+        from ..ir.dialects.mx.monitored_names import monitored_gradients
+
         assert call.pull is not None
         origin = call.pull.origin()
         assert origin is not None
@@ -119,8 +121,8 @@ class Monitored:
         for i, cotangent in enumerate(cotangents if self.operands else ()):
             if cotangent is not None:
                 self.callback(f"{node.name}_backward_input{i}".encode(), cotangent)
-        for i, array in named:
+        names = monitored_gradients(node.operator, [i for i, _ in named], len(origin.operands))
+        for (i, array), name in zip(named, names, strict=True):
             found = by_input.get(i)
             value = zeros_of(array._type(), array._context) if found is None else found
-            number = str(i) if len(named) > 1 else ""
-            self.callback(f"{node.name}_backward_output{number}".encode(), value)
+            self.callback(f"{node.name}{name}".encode(), value)

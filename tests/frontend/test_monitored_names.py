@@ -8,7 +8,7 @@ from typing import Any
 
 import mxforge as mx
 import pytest
-from mxforge.ir.dialects.mx.monitored_names import monitored_names
+from mxforge.ir.dialects.mx.monitored_names import monitored_gradients, monitored_names
 from mxforge.ir.dialects.mx.operator import lookup
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "monitored_inputs.json").read_text())
@@ -45,3 +45,24 @@ def test_a_monitor_of_a_module_receives_them(caplog: pytest.LogCaptureFixture) -
     ]
     assert heard[: len(inside)] == inside
     assert heard[len(inside)].endswith("_input0") and heard[len(inside)].startswith("_plusscalar")
+
+
+GRADIENTS = [
+    ("FullyConnected", {"num_hidden": "2"}, 3, ["_output0", "_output1", "_output2"]),
+    ("Activation", {"act_type": "relu"}, 1, ["_output"]),
+    ("SliceChannel", {"num_outputs": "2"}, 1, ["_data"]),
+    ("InstanceNorm", {}, 3, ["_data", "_gamma", "_beta"]),
+    ("BatchNorm", {}, 3, ["_output0", "_output1", "_output2"]),
+    ("BatchNorm_v1", {}, 3, ["_data", "_gamma", "_beta"]),
+    ("Correlation", {}, 2, ["_data1", "_data2"]),
+    ("SequenceLast", {"use_sequence_length": "True"}, 2, ["_data", "_sequence_length"]),
+    ("Crop", {"num_args": "2"}, 2, ["_arg0", "_arg1"]),
+    ("batch_dot", {}, 2, ["_lhs_output", "_rhs_output"]),
+]
+
+
+@pytest.mark.parametrize(("op", "attributes", "count", "names"), GRADIENTS)
+def test_names_of_gradients(op: str, attributes: dict[str, str], count: int, names: list[str]) -> None:
+    """As MXNet's executors tell monitors, here after `NODE_backward`."""
+    found = monitored_gradients(lookup(op).parse(attributes), range(count), count + 2 * op.startswith("BatchNorm"))
+    assert list(found) == [f"_backward{name}" for name in names]

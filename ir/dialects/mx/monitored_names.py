@@ -1,6 +1,8 @@
-"""The names of operator inputs that executors pass to monitors: MXNet has no names for the inputs of many operators."""
+"""The names of operator inputs and gradients that executors pass to monitors, which are MXNet's."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from .operator import Operator
 
@@ -14,6 +16,23 @@ _NAMED = frozenset(
     """.split()
 )
 
+# Operators whose gradients have the names of their inputs.
+_GRADIENTS_BY_INPUT = frozenset(
+    """
+    BatchNorm_v1 BilinearSampler Convolution_v1 Correlation Crop GridGenerator IdentityAttachKLSparseReg InstanceNorm
+    L2Normalization MakeLoss Pad Pooling_v1 ROIPooling SVMOutput SequenceLast SequenceMask SequenceReverse SliceChannel
+    SpatialTransformer SwapAxis _contrib_DeformableConvolution _contrib_PSROIPooling _contrib_SyncBatchNorm
+    """.split()
+)
+
+# Operators whose gradients are computed by several operators of MXNet.
+_GRADIENTS = {
+    "batch_dot": ("_backward_lhs_output", "_backward_rhs_output"),
+    "gather_nd": ("_backward_output", "_backward_indices_output"),
+    "pick": ("_backward_output", "_index_backward_output"),
+    "where": ("_cond_backward_output", "_backward_output0", "_backward_output1"),
+}
+
 
 def monitored_names(op: Operator, given: int) -> tuple[str, ...]:
     """The names of the `given` inputs. They are numbered for operators without FListInputNames in MXNet: weight
@@ -23,3 +42,17 @@ def monitored_names(op: Operator, given: int) -> tuple[str, ...]:
     if plain or first == "weight":
         return tuple(f"input{i}" for i in range(given))
     return op.input_names(given)
+
+
+def monitored_gradients(op: Operator, positions: Sequence[int], given: int) -> tuple[str, ...]:
+    """What follows a node's name in the names of the gradients by the inputs at `positions`, all but states, of `given`
+    inputs. They are numbered for most operators."""
+    name = op.mx_name()
+    if name in _GRADIENTS:
+        return _GRADIENTS[name]
+    if name in _GRADIENTS_BY_INPUT:
+        names = op.input_names(given)
+        return tuple(f"_backward_{names[i]}" for i in positions)
+    if len(positions) == 1:
+        return ("_backward_output",)
+    return tuple(f"_backward_output{i}" for i in range(len(positions)))
