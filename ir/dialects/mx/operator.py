@@ -403,11 +403,20 @@ def declare(
 ) -> None:
     """Register an operator of a family: a row of a table. `members` become the class's attributes, including `__doc__`;
     `parameters` are the types of additional parameters, whose defaults are in `members`."""
-    caller = cast("FrameType", cast("FrameType", currentframe()).f_back)
-    family = caller.f_globals["__name__"]  # the file that declares it, which the index of names needs
-    body = {"__module__": family, "__qualname__": name, "__annotations__": dict(parameters or {}), **members}
+    annotations = dict(parameters or {})
+    body = {"__module__": _declaring_module(), "__qualname__": name, "__annotations__": annotations, **members}
     metaclass: Any = type(base)
     operator(name, aliases)(metaclass(name, (base,), body))
+
+
+def _declaring_module() -> str:
+    """The module that calls `declare`, which the index of names needs.
+
+    `declare` itself has no local variable for the frame: pydantic keeps the local variables of the function that
+    makes a model, and a frame refers to all frames above it, the user's included.
+    """
+    declaring = cast("FrameType", cast("FrameType", currentframe()).f_back)
+    return cast("FrameType", declaring.f_back).f_globals["__name__"]
 
 
 def find(name: str) -> type[Operator] | None:
