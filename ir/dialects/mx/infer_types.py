@@ -133,7 +133,7 @@ def _check(known: Inference, use: Use) -> None:
 
 
 def _infer_outputs(known: Inference, use: Use, inputs: Sequence[PartialShape], outputs: list[PartialShape]) -> None:
-    """Infer the outputs' types from the inputs'; an unknown dtype counts as float32."""
+    """Infer the outputs' types from the inputs'."""
     ranked = [s for s in inputs if s is not None]
     if len(ranked) < len(inputs) or use.op.is_open:
         return
@@ -150,7 +150,9 @@ def _infer_outputs(known: Inference, use: Use, inputs: Sequence[PartialShape], o
 
 
 def _apply(op: Operator, shapes: Sequence[Shape], dtypes: Sequence[DType | None]) -> tuple[TensorType, ...]:
-    return op.infer(*(TensorType(s, d or DType.F32) for s, d in zip(shapes, dtypes, strict=True)))
+    """The outputs' types. An unknown dtype counts as the first known float, or as float32."""
+    assumed = next((d for d in dtypes if d is not None and d.is_float), DType.F32)
+    return op.infer(*(TensorType(s, d or assumed) for s, d in zip(shapes, dtypes, strict=True)))
 
 
 def _probe(op: Operator, shapes: Sequence[Extents], dtypes: Sequence[DType | None]) -> list[PartialShape]:
