@@ -32,19 +32,10 @@ NAMES = {
     "training": {
         "autograd": "_parse_head",
     },
-    "readers of data files, and augmenters of images": {
+    "readers of data files": {
         "gluon.data.vision": "CIFAR10 CIFAR100 FashionMNIST MNIST",
         "gluon.data.vision.datasets": "CIFAR10 CIFAR100 FashionMNIST MNIST",
         "gluon.data.vision.transforms": "RandomRotation Rotate",
-        "image": """Augmenter BrightnessJitterAug CastAug CenterCropAug ColorJitterAug ColorNormalizeAug
-        ContrastJitterAug CreateAugmenter CreateDetAugmenter CreateMultiRandCropAugmenter DetAugmenter DetBorrowAug
-        DetHorizontalFlipAug DetRandomCropAug DetRandomPadAug DetRandomSelectAug ForceResizeAug HorizontalFlipAug
-        HueJitterAug ImageDetIter ImageIter LightingAug RandomCropAug RandomGrayAug RandomOrderAug RandomSizedCropAug
-        ResizeAug SaturationJitterAug SequentialAug imrotate random_rotate""",
-        "image.image": """Augmenter BrightnessJitterAug CastAug CenterCropAug ColorJitterAug ColorNormalizeAug
-        ContrastJitterAug CreateAugmenter ForceResizeAug HorizontalFlipAug HueJitterAug ImageIter LightingAug
-        RandomCropAug RandomGrayAug RandomOrderAug RandomSizedCropAug ResizeAug SaturationJitterAug SequentialAug
-        imrotate random_rotate""",
         "io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1
         ImageRecordUInt8Iter ImageRecordUInt8Iter_v1 LibSVMIter MNISTIter MXDataIter""",
         "io.io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1
@@ -106,6 +97,7 @@ MEMBERS = {
     "how MXNet's own code is divided": r"context\.Context\._default_ctx|"
     r"contrib\.text\..*\._index_(counter_keys|unknown\w+)|"
     r".*\._decide_shapes|.*\.CheckpointHandler\._find_max_iteration|"
+    r"image\.detection\.Det\w+\._(calculate_areas|check_satisfy_constraints|flip_label|intersect)|"
     r"io\.io\.NDArrayIter\.(_batchify|_concat|_getdata|_shuffle_data|_tile)|.*\._controller|log\._Formatter\._get_\w+|"
     r"module\.executor_group\.DataParallelExecutorGroup\.(_bind_ith_exec|_sliced_shape)|"
     r".*\.(_get_index_nd|_prepare_value_nd)",

@@ -1,9 +1,40 @@
-"""`mxforge.image`: reads, resizes and crops images. Images are arrays (H, W, C)."""
+"""`mxforge.image`: reads, augments and batches images. Images are arrays (H, W, C)."""
 
 from __future__ import annotations
 
-from . import image
+from . import detection, image
+from .detection import (
+    CreateDetAugmenter,
+    CreateMultiRandCropAugmenter,
+    DetAugmenter,
+    DetBorrowAug,
+    DetHorizontalFlipAug,
+    DetRandomCropAug,
+    DetRandomPadAug,
+    DetRandomSelectAug,
+    ImageDetIter,
+)
 from .image import (
+    Augmenter,
+    BrightnessJitterAug,
+    CastAug,
+    CenterCropAug,
+    ColorJitterAug,
+    ColorNormalizeAug,
+    ContrastJitterAug,
+    CreateAugmenter,
+    ForceResizeAug,
+    HorizontalFlipAug,
+    HueJitterAug,
+    ImageIter,
+    LightingAug,
+    RandomCropAug,
+    RandomGrayAug,
+    RandomOrderAug,
+    RandomSizedCropAug,
+    ResizeAug,
+    SaturationJitterAug,
+    SequentialAug,
     center_crop,
     color_normalize,
     copyMakeBorder,
@@ -11,7 +42,9 @@ from .image import (
     imdecode,
     imread,
     imresize,
+    imrotate,
     random_crop,
+    random_rotate,
     random_size_crop,
     resize_short,
     scale_down,

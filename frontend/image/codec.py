@@ -12,6 +12,7 @@ from ..base import MXNetError
 from ..namespace.atomic_imports import import_atomically
 from ..tracebacks import cause_of
 from . import without_opencv
+from .headers import require_moderate_size
 
 
 def opencv() -> Any:
@@ -42,32 +43,78 @@ def require_image(image: np.ndarray) -> None:
 def decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
     """Decode an image to uint8: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`.
 
-    Raises MXNetError if `data` is not an image.
+    Raises MXNetError if `data` is not an image, or if its header claims too many pixels.
     """
+    require_moderate_size(data)
     cv2 = opencv()
     if cv2 is None:
         return without_opencv.decode(data, color, rgb)
+    flag = cv2.IMREAD_GRAYSCALE if not color else cv2.IMREAD_COLOR
+    swap = color and rgb
+    if swap and hasattr(cv2, "IMREAD_COLOR_RGB"):  # since OpenCV 4.11
+        flag, swap = cv2.IMREAD_COLOR_RGB, False
     with library_errors(f"Decoding {len(data)} bytes failed"):
-        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR if color else cv2.IMREAD_GRAYSCALE)
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), flag) if data else None
     if image is None:
         raise MXNetError(f"Decoding failed. Invalid image file: OpenCV cannot decode the {len(data)} bytes")
     if not color:
         return image[:, :, None]
-    return np.ascontiguousarray(image[:, :, ::-1]) if rgb else image
+    return cv2.cvtColor(image, cv2.COLOR_BGR2RGB) if swap else image
 
 
-def resize_bytes(image: np.ndarray, width: int, height: int, interp: int) -> np.ndarray | None:
-    """Resize an 8-bit image (H, W, C) with OpenCV, with the same result as the operator `image.resize`.
+def resize(image: np.ndarray, width: int, height: int, interp: int) -> np.ndarray | None:
+    """Resize an image (H, W, C), uint8 or float32, with OpenCV: unlike the operator `image.resize`, without a program
+    for each size. 8-bit results are the operator's; a few of cubic interpolation differ by 1.
 
-    Returns None if OpenCV is not installed or can round differently: floats and cubic interpolation differ between its
-    versions. Unlike the operator, OpenCV does not compile a program for each image size.
+    Returns None if OpenCV is not installed or does not accept the image.
     """
     cv2 = opencv()
-    if cv2 is None or image.dtype != np.uint8 or interp not in (0, 1, 3, 4) or min(width, height, *image.shape) < 1:
+    accepted = image.dtype in (np.uint8, np.float32) and interp in range(5) and image.shape[2] <= 4
+    if cv2 is None or not accepted or min(width, height, *image.shape) < 1:
         return None
-    with library_errors(f"imresize of {image.shape} to w={width}, h={height} with interp={interp}"):
+    with library_errors(f"imresize of {image.shape} to w={width}, h={height} with interp={interp}"), _portable(cv2):
         out = cv2.resize(image, (width, height), interpolation=interp)
     return out.reshape(height, width, image.shape[2])
+
+
+@contextmanager
+def _portable(cv2: Any) -> Iterator[None]:
+    """Disable Intel's IPP in this thread, whose cubic interpolation rounds otherwise than OpenCV's own."""
+    used = cv2.ipp.useIPP()
+    cv2.ipp.setUseIPP(False)
+    try:
+        yield
+    finally:
+        cv2.ipp.setUseIPP(used)
+
+
+def flip(image: np.ndarray) -> np.ndarray:
+    """A copy of an image (H, W, C) with its columns in reverse order."""
+    cv2 = opencv()
+    if cv2 is None or image.dtype not in (np.uint8, np.float32) or image.shape[2] > 4 or not image.size:
+        return np.ascontiguousarray(image[:, ::-1])
+    return cv2.flip(image, 1).reshape(image.shape)
+
+
+def mean_color(image: np.ndarray) -> np.ndarray:
+    """The mean over the pixels of a float32 image (H, W, 3), in float64."""
+    cv2 = opencv()
+    return image.mean((0, 1), np.float64) if cv2 is None else np.array(cv2.mean(image)[:3])
+
+
+def map_colors(
+    image: np.ndarray, matrix: np.ndarray, shift: np.ndarray | None = None, out: np.ndarray | None = None
+) -> np.ndarray:
+    """`matrix @ color + shift` for each pixel of a float32 image (H, W, 3), written to `out` if given."""
+    cv2 = opencv()
+    if cv2 is not None:
+        return cv2.transform(image, matrix if shift is None else np.column_stack([matrix, shift]), dst=out)
+    mapped = image.reshape(-1, 3) @ matrix.astype(np.float32).T
+    if shift is not None:
+        mapped += shift.astype(np.float32)
+    out = np.empty_like(image) if out is None else out
+    out[:] = mapped.reshape(image.shape)
+    return out
 
 
 def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, values: list[float]) -> np.ndarray:

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from .modules import ABSENT_MODULES, NOT_YET
 
-_IMAGE = """Augmenter BrightnessJitterAug CastAug CenterCropAug ColorJitterAug ColorNormalizeAug ContrastJitterAug
-CreateAugmenter ForceResizeAug HorizontalFlipAug HueJitterAug ImageIter LightingAug RandomCropAug RandomGrayAug
-RandomOrderAug RandomSizedCropAug ResizeAug SaturationJitterAug SequentialAug imrotate random_rotate"""
-_DETECTION = """CreateDetAugmenter CreateMultiRandCropAugmenter DetAugmenter DetBorrowAug DetHorizontalFlipAug
-DetRandomCropAug DetRandomPadAug DetRandomSelectAug ImageDetIter"""
 _READERS = """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1 ImageRecordUInt8Iter
 ImageRecordUInt8Iter_v1 LibSVMIter MNISTIter MXDataIter"""
 _DATA_SETS = "CIFAR10 CIFAR100 FashionMNIST MNIST"
@@ -19,8 +14,6 @@ ABSENT = {
     "gluon.data.vision.datasets": _DATA_SETS,
     "gluon.data.vision.transforms": "RandomRotation Rotate",
     "gluon.contrib": "",
-    "image": f"{_IMAGE} {_DETECTION}",
-    "image.image": _IMAGE,
     "io": _READERS,
     "io.io": _READERS,
 }

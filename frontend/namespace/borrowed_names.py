@@ -26,6 +26,8 @@ SOURCES = {
     ".gluon.trainer": "trainer",
     ".gluon.utils": "_get_repo_file_url _indent check_sha1 download",
     ".image.detection": "det=",
+    ".image.image": """Augmenter CastAug ColorJitterAug ColorNormalizeAug ForceResizeAug HueJitterAug ImageIter
+    LightingAug RandomGrayAug RandomOrderAug ResizeAug copyMakeBorder fixed_crop""",
     ".initializer": "Uniform init=",
     ".io": "PrefetchingIter io",
     ".io.io": "DataBatch DataDesc DataIter",
@@ -208,8 +210,11 @@ BORROWED = {
     "gluon.trainer": "KVStore _create_kvstore _create_sparse_kvstore",
     "gluon.utils": "_mx_np collections hashlib np os requests sys uuid",
     "image": "Number cv2 det io is_np_array json logging nd np numeric_types os random recordio sys warnings",
-    "image.image": """Number _internal=.ndarray._internal _mx_np _npi cv2 io is_np_array json logging os recordio sys
-    warnings""",
+    "image.detection": """Augmenter CastAug ColorJitterAug ColorNormalizeAug ForceResizeAug HueJitterAug ImageIter
+    LightingAug RandomGrayAug RandomOrderAug ResizeAug _mx_np copyMakeBorder fixed_crop io is_np_array json logging nd
+    np numeric_types random warnings""",
+    "image.image": """Number _internal=.ndarray._internal _mx_np _npi cv2 io is_np_array json logging nd np
+    numeric_types os random recordio sys warnings""",
     "initializer": "NDArray _mx_np json load logging ndarray np random=.random re sqrt=math:sqrt warnings",
     "io": "_getdata_by_idx _has_instance _init_data utils",
     "io.io": """DataIterHandle NDArrayHandle PrefetchingIter _LIB _build_param_doc _getdata_by_idx _has_instance

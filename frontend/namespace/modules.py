@@ -27,7 +27,7 @@ _MODULES = {
     NOT_YET: """contrib.onnx.onnx2mx contrib.onnx.onnx2mx._import_helper contrib.onnx.onnx2mx._op_translations
     contrib.onnx.onnx2mx._translation_utils contrib.onnx.onnx2mx.import_model contrib.onnx.onnx2mx.import_onnx
     contrib.onnx.onnx2mx.import_to_gluon contrib.quantization contrib.tensorrt
-    gluon.contrib.data._constants gluon.contrib.data.text image.detection""",
+    gluon.contrib.data._constants gluon.contrib.data.text""",
     _ONNX: """onnx.mx2onnx onnx.mx2onnx._export_helper onnx.mx2onnx._export_model onnx.mx2onnx._export_onnx
     onnx.mx2onnx._op_translations onnx.mx2onnx._op_translations._op_translations_opset12
     onnx.mx2onnx._op_translations._op_translations_opset13""",
@@ -56,7 +56,7 @@ gluon.loss gluon.model_zoo gluon.model_zoo.model_store gluon.model_zoo.vision gl
 gluon.model_zoo.vision.densenet gluon.model_zoo.vision.inception gluon.model_zoo.vision.mobilenet
 gluon.model_zoo.vision.resnet gluon.model_zoo.vision.squeezenet gluon.model_zoo.vision.vgg gluon.nn
 gluon.nn.activations gluon.nn.basic_layers gluon.nn.conv_layers gluon.parameter gluon.rnn gluon.rnn.rnn_cell
-gluon.rnn.rnn_layer gluon.trainer gluon.utils image image.image initializer io io.io io.utils kvstore
+gluon.rnn.rnn_layer gluon.trainer gluon.utils image image.detection image.image initializer io io.io io.utils kvstore
 kvstore.base kvstore.kvstore kvstore.kvstore_server libinfo library log lr_scheduler metric model module
 module.base_module module.bucketing_module module.executor_group module.module module.python_module
 module.sequential_module monitor name ndarray ndarray._internal ndarray.contrib ndarray.image ndarray.linalg

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from goldens import DATA
 from mxforge import MXNetError, nd
+from mxforge.frontend.image import codec
 from mxforge.ir.caches import cache_counts
 from mxforge.ir.settings import settings
 
@@ -452,7 +453,7 @@ def test_power_in_place_makes_a_new_array() -> None:
 
 def test_imdecode_of_nd(tmp_path: Path) -> None:
     pixels = np.arange(36, dtype=np.uint8).reshape(4, 3, 3)
-    encoded = mx.image.image.codec.opencv().imencode(".png", pixels[:, :, ::-1])[1].tobytes()
+    encoded = codec.opencv().imencode(".png", pixels[:, :, ::-1])[1].tobytes()
     assert (nd.imdecode(encoded).asnumpy() == pixels.transpose(2, 0, 1)).all()
     assert nd.imdecode(encoded, (1, 0, 3, 2)).shape == (3, 2, 2)
     out = nd.zeros((2, 3, 4, 3))
