@@ -168,7 +168,8 @@ class CastAug(Augmenter):
         self.typ = typ
 
     def __call__(self, src: NDArray) -> NDArray:
-        return src.astype(self.typ)
+        memory = memory_of(src) if src.dtype == np.uint8 and self.typ in ("float32", np.float32) else None
+        return src.astype(self.typ) if memory is None else image_from(memory, np.float32)
 
 
 def flip_columns(src: NDArray) -> NDArray:

@@ -15,12 +15,17 @@ from . import without_opencv
 from .headers import require_moderate_size
 
 
+_loaded: dict[str, Any] = {}
+
+
 def opencv() -> Any:
     """The module cv2, or None if it is not installed."""
-    try:
-        return import_atomically("cv2")
-    except ImportError:
-        return None
+    if "cv2" not in _loaded:
+        try:
+            _loaded["cv2"] = import_atomically("cv2")
+        except ImportError:
+            return None
+    return _loaded["cv2"]
 
 
 @contextmanager
@@ -102,19 +107,13 @@ def mean_color(image: np.ndarray) -> np.ndarray:
     return image.mean((0, 1), np.float64) if cv2 is None else np.array(cv2.mean(image)[:3])
 
 
-def map_colors(
-    image: np.ndarray, matrix: np.ndarray, shift: np.ndarray | None = None, out: np.ndarray | None = None
-) -> np.ndarray:
-    """`matrix @ color + shift` for each pixel of a float32 image (H, W, 3), written to `out` if given."""
+def map_colors(image: np.ndarray, matrix: np.ndarray, out: np.ndarray) -> None:
+    """Write `matrix @ color` for each pixel of a float32 image (H, W, 3) to `out`, another memory."""
     cv2 = opencv()
-    if cv2 is not None:
-        return cv2.transform(image, matrix if shift is None else np.column_stack([matrix, shift]), dst=out)
-    mapped = image.reshape(-1, 3) @ matrix.astype(np.float32).T
-    if shift is not None:
-        mapped += shift.astype(np.float32)
-    out = np.empty_like(image) if out is None else out
-    out[:] = mapped.reshape(image.shape)
-    return out
+    if cv2 is None:
+        np.matmul(image.reshape(-1, 3), matrix.astype(np.float32).T, out=out.reshape(-1, 3))
+    else:
+        cv2.transform(image, matrix, dst=out)
 
 
 def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, values: list[float]) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Augmenters that change colours. An image is float32 (H, W, 3) in RGB; most change it in place and return it.
 
-All but the drawing of random numbers is a linear map of each pixel's colour, which `codec.map_colors` computes in one
-pass. Other images (one channel, another device) take operators, with MXNet's result or error.
+They work on the memory of the image, so that a new size of image compiles nothing. Other images (one channel, another
+device) take operators, with MXNet's result or error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..ndarray import NDArray
 from . import codec
 from .augmenters import Augmenter, RandomOrderAug
 from .functions import color_normalize
-from .pixels import colors_of, image_from
+from .pixels import change_channels, colors_of, empty_like
 
 _LUMA = np.array([0.299, 0.587, 0.114])
 
@@ -78,7 +78,9 @@ class SaturationJitterAug(Augmenter):
             src *= alpha
             src += luma
         else:
-            codec.map_colors(colors, alpha * np.eye(3) + (1.0 - alpha) * _LUMA, out=colors)
+            mapped = empty_like(colors)._memory()
+            codec.map_colors(colors, alpha * np.eye(3) + (1.0 - alpha) * _LUMA, mapped)
+            colors[:] = mapped
         return src
 
 
@@ -140,7 +142,7 @@ class LightingAug(Augmenter):
         if colors is None:
             src += nd.array(shift)
         else:
-            codec.map_colors(colors, np.eye(3), shift, out=colors)
+            change_channels(np.add, colors, shift)
         return src
 
 
@@ -159,4 +161,8 @@ class ColorNormalizeAug(Augmenter):
 def _mapped(src: NDArray, matrix: np.ndarray) -> NDArray:
     """A new image with `matrix @ color` for each color."""
     colors = colors_of(src)
-    return nd.dot(src, nd.array(matrix.T)) if colors is None else image_from(codec.map_colors(colors, matrix))
+    if colors is None:
+        return nd.dot(src, nd.array(matrix.T))
+    made = empty_like(colors)
+    codec.map_colors(colors, matrix, made._memory())
+    return made

@@ -14,7 +14,7 @@ from ..base import MXNetError, numeric_types
 from ..ndarray import NDArray
 from ..tracebacks import cause_of
 from . import codec
-from .pixels import colors_of, image_from, memory_of
+from .pixels import change_channels, colors_of, image_from, memory_of
 
 Size = tuple[int, int]
 """Width and height."""
@@ -156,9 +156,11 @@ def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
         if std is not None:
             src /= std
         return src
-    scale = np.ones(3) if std is None else 1 / np.broadcast_to(std.asnumpy().ravel().astype(np.float64), (3,))
-    shift = None if mean is None else -mean.asnumpy().ravel() * scale
-    codec.map_colors(colors, np.diag(scale), shift, out=colors)
+    with np.errstate(divide="ignore", invalid="ignore"):  # as operators do
+        if mean is not None:
+            change_channels(np.subtract, colors, mean.asnumpy())
+        if std is not None:
+            change_channels(np.divide, colors, std.asnumpy())
     return src
 
 

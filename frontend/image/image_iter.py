@@ -14,6 +14,7 @@ from ..ndarray import NDArray
 from .create_augmenter import CreateAugmenter
 from .functions import imdecode
 from .lists import Sample, read_list, samples_of
+from .pixels import colors_of
 
 _LABEL_TYPES = ("int32", "float32", "int64", "float64")
 
@@ -195,7 +196,12 @@ class ImageIter(DataIter):
         return 1
 
     def _write_image(self, batch_data: NDArray, row: int, image: NDArray) -> None:
-        batch_data[row] = self.postprocess_data(image)
+        plain = type(self).postprocess_data is ImageIter.postprocess_data
+        colors = colors_of(image) if plain and image.shape[:2] == batch_data.shape[2:] else None
+        if colors is None:
+            batch_data[row] = self.postprocess_data(image)
+        else:
+            batch_data._write(colors.transpose(2, 0, 1), row)
 
     def _new_batch(self) -> tuple[NDArray, NDArray]:
         """Memory for a batch and its labels."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ..ndarray import NDArray, from_numpy
+from ..context import cpu
+from ..ndarray import NDArray, empty
 from ..ndarray.tape import is_recorded
+
+_HOST = cpu()
 
 
 def memory_of(src: NDArray) -> np.ndarray | None:
@@ -22,6 +27,24 @@ def colors_of(src: NDArray) -> np.ndarray | None:
     return memory if memory is not None and memory.shape[2] == 3 and memory.size else None
 
 
-def image_from(pixels: np.ndarray) -> NDArray:
-    """An array with these elements and this dtype. It takes over the memory of `pixels` if it is contiguous."""
-    return from_numpy(np.ascontiguousarray(pixels))
+def empty_like(colors: np.ndarray) -> NDArray:
+    """An array of the shape of a float32 image, with uninitialized elements."""
+    return empty(colors.shape, ctx=_HOST)
+
+
+def change_channels(ufunc: np.ufunc, colors: np.ndarray, values: np.ndarray) -> None:
+    """Apply a function such as `np.add` to a float32 image and one number, or one for each channel, in place."""
+    height, width, channels = colors.shape
+    row = np.tile(np.broadcast_to(values.ravel().astype(np.float32), (channels,)), width)
+    rows = colors.reshape(height, width * channels)  # NumPy is slow if the last axis has 3 elements
+    ufunc(rows, row, out=rows)
+
+
+def image_from(pixels: np.ndarray, dtype: Any = None) -> NDArray:
+    """An array with a copy of these elements, in their dtype unless another is given.
+
+    It is a copy because the memory of arrays is reused: the system's allocator maps new pages for each large image.
+    """
+    made = empty(pixels.shape, ctx=_HOST, dtype=pixels.dtype if dtype is None else dtype)
+    made._memory()[...] = pixels
+    return made
