@@ -14,7 +14,7 @@ from ..tracebacks import cause_of
 from . import without_opencv
 from .headers import require_moderate_size
 
-
+_END_OF_JPEG = b"\xff\xd9"
 _loaded: dict[str, Any] = {}
 
 
@@ -46,14 +46,24 @@ def require_image(image: np.ndarray) -> None:
 
 
 def decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
-    """Decode an image to uint8: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`.
+    """Decode an image to uint8: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`. The missing part of a truncated
+    JPEG image is grey.
 
     Raises MXNetError if `data` is not an image, or if its header claims too many pixels.
     """
     require_moderate_size(data)
+    decode_whole = without_opencv.decode if opencv() is None else _decode
+    try:
+        return decode_whole(data, color, rgb)
+    except MXNetError:
+        if not data.startswith(b"\xff\xd8") or data.endswith(_END_OF_JPEG):
+            raise
+        return decode_whole(data + _END_OF_JPEG, color, rgb)
+
+
+def _decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
+    """Decode an image with OpenCV."""
     cv2 = opencv()
-    if cv2 is None:
-        return without_opencv.decode(data, color, rgb)
     flag = cv2.IMREAD_GRAYSCALE if not color else cv2.IMREAD_COLOR
     swap = color and rgb
     if swap and hasattr(cv2, "IMREAD_COLOR_RGB"):  # since OpenCV 4.11

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import ndarray as nd
+from ..base import MXNetError
 from ..ndarray import NDArray
+from ..tracebacks import cause_of
 from .boxes import parse_label, require_valid, revert_normalization
 from .create_det_augmenter import CreateDetAugmenter
 from .image_iter import ImageIter
@@ -77,12 +79,21 @@ class ImageDetIter(ImageIter):
         self.reset()
         try:
             while True:
-                label = self._parse_label(self.next_sample()[0])
+                label = self._label_or_error(self.next_sample()[0])
                 count, width = max(count, label.shape[0]), label.shape[1]
         except StopIteration:
             pass
         self.reset()
+        if not count:
+            raise MXNetError("ImageDetIter: there is no image")
         return count, width
+
+    def _label_or_error(self, raw: Any) -> np.ndarray:
+        """The objects of a raw label. RuntimeError names the image of a label that is not valid."""
+        try:
+            return self._parse_label(raw)
+        except RuntimeError as error:
+            raise RuntimeError(f"{self._place()}: {error}") from cause_of(error)
 
     def reshape(self, data_shape: Any = None, label_shape: Any = None) -> None:
         """Change the shape of images (C, H, W), or of labels (objects, width of an object). None leaves it."""
@@ -107,7 +118,7 @@ class ImageDetIter(ImageIter):
             return 0
         self._write_image(batch_data, row, data)
         batch_label[row] = -1
-        batch_label[row, : len(label)] = nd.array(label)
+        self._write_label(batch_label, (row, slice(len(label))), nd.array(label))
         return 1
 
     def augmentation_transform(self, data: NDArray, label: np.ndarray) -> tuple[NDArray, np.ndarray]:  # type: ignore[override]

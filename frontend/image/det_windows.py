@@ -176,7 +176,7 @@ class DetRandomPadAug(_RandomWindowAug):
         aspect_ratio_range: The range of width / height, or one number.
         area_range: The range of the area as a multiple of the image, or one number.
         max_attempts: If no random window is valid after so many, the image stays as it is.
-        pad_val: The colour, or one number.
+        pad_val: The colour. A number is that of the first channel, the others are 0.
     """
 
     def __init__(
@@ -199,8 +199,7 @@ class DetRandomPadAug(_RandomWindowAug):
         if not pad:
             return src, label
         x, y, w, h, label = pad
-        colour: Any = self.pad_val if isinstance(self.pad_val, list | tuple) else [self.pad_val] * 3
-        return copyMakeBorder(src, y, h - y - height, x, w - x - width, 16, values=colour), label
+        return copyMakeBorder(src, y, h - y - height, x, w - x - width, 16, values=self.pad_val), label
 
     def _random_pad_proposal(self, label: np.ndarray, height: int, width: int) -> Any:
         """A window and its labels, (x, y, width, height, labels), or () without a valid one."""

@@ -68,11 +68,12 @@ def copyMakeBorder(
     right: int,
     type: int = 0,
     value: float = 0.0,
-    values: Sequence[float] | None = None,
+    values: Any = None,
     out: NDArray | None = None,
 ) -> NDArray:
-    """Add borders of these widths. `type` is OpenCV's border type; 0 fills with `value`, or `values` per channel."""
-    border = list(values) if values else [value] * 4
+    """Add borders of these widths. `type` is OpenCV's border type; 0 fills with `value`, or `values`, of the first
+    channels or, if it is a number, of the first channel; other channels are 0."""
+    border = [value] * 4 if values is None or np.size(values) == 0 else np.ravel(values).tolist()
     return _array(codec.add_border(src.asnumpy(), (top, bot, left, right), type, border), out)
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from .. import ndarray as nd
 from .. import recordio
+from ..base import MXNetError
 from ..io import DataBatch, DataIter
 from ..ndarray import NDArray
+from ..tracebacks import cause_of
 from .create_augmenter import CreateAugmenter
 from .functions import imdecode
 from .lists import Sample, read_list, samples_of
@@ -80,6 +82,8 @@ class ImageIter(DataIter):
             keys, self.imglist = samples_of(imglist, dtype)
         self.path_root = path_root
         self.check_data_shape(data_shape)
+        if batch_size < 1:
+            raise MXNetError(f"{type(self).__name__}: batch_size={batch_size} must be positive")
         self.batch_size, self.data_shape, self.label_width = batch_size, data_shape, label_width
         self.provide_data: Any = [(data_name, (batch_size, *data_shape))]
         self.provide_label: Any = [(label_name, (batch_size, label_width) if label_width > 1 else (batch_size,))]
@@ -192,8 +196,17 @@ class ImageIter(DataIter):
             logging.debug("Invalid image, skipping:  %s", error)
             return 0
         self._write_image(batch_data, row, self.augmentation_transform(data))
-        batch_label[row] = label
+        self._write_label(batch_label, row, label)
         return 1
+
+    def _write_label(self, batch_label: NDArray, row: Any, label: Any) -> None:
+        """Write a label. ValueError names the image if it does not fit."""
+        try:
+            batch_label[row] = label
+        except ValueError as error:
+            shape, room = getattr(label, "shape", ()), batch_label.shape[1:]
+            text = f"{self._place()}: a label of shape {shape} does not fit a row of labels of shape {room}"
+            raise ValueError(text) from cause_of(error)
 
     def _write_image(self, batch_data: NDArray, row: int, image: NDArray) -> None:
         plain = type(self).postprocess_data is ImageIter.postprocess_data
@@ -252,7 +265,7 @@ class ImageIter(DataIter):
         try:
             return imdecode(s)
         except Exception as error:
-            raise RuntimeError(f"Broken image {self._place()}, {error}") from error
+            raise RuntimeError(f"Broken image {self._place()}, {error}") from cause_of(error)
 
     def _place(self) -> str:
         """The file or the key of the sample that was read last; for records without an index, its number from 0."""

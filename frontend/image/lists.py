@@ -39,5 +39,7 @@ def samples_of(images: list[Any], dtype: str) -> tuple[list[str], dict[str, Samp
 
 def _label(values: Any, dtype: str) -> NDArray:
     """The labels of an image: several numbers, or one number or sequence."""
+    if not values:
+        raise TypeError("an item of imglist has labels and a path, not only a path")
     single = len(values) == 1 and not isinstance(values[0], numeric_types)
     return nd.array(values[0] if single else values, dtype=dtype)

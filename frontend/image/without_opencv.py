@@ -17,6 +17,8 @@ from ..tracebacks import cause_of
 _FORMATS = {".JPG": "JPEG", ".JPEG": "JPEG", ".PNG": "PNG"}
 _BORDERS = {1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
 """The mode of `np.pad` for OpenCV's border types. Type 0, a constant border, is handled separately."""
+_ISOLATED = 16
+"""A flag of OpenCV's border types that means nothing for an image that is no part of another."""
 _GREY = np.array([4899, 9617, 1868])
 """OpenCV's weights of red, green and blue for grayscale, times 2^14."""
 
@@ -82,6 +84,7 @@ def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, v
     `kind` is OpenCV's border type; 0 fills with `values` per channel. Raises MXNetError for an unknown type.
     """
     top, bottom, left, right = edges
+    kind &= ~_ISOLATED
     widths = ((top, bottom), (left, right), (0, 0))
     if kind in _BORDERS:
         return np.pad(image, widths, mode=_BORDERS[kind])  # type: ignore[call-overload]

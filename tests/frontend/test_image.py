@@ -1,8 +1,12 @@
-"""Images: decoding, resizing, cropping and borders keep pixels in their positions."""
+"""mx.image: what recorded programs of MXNet cannot show. See tests/data/programs/images.py for the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+import random
+import struct
+import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,88 +14,267 @@ import cv2  # pyright: ignore[reportMissingImports]
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge import image
+from mxforge.frontend.image import codec, headers
+from mxforge.frontend.ndarray import operator_function
 
-PIXELS = np.random.default_rng(0).integers(0, 255, (6, 8, 3), np.uint8)
-
-
-def encoded() -> bytes:
-    return cv2.imencode(".png", PIXELS[:, :, ::-1])[1].tobytes()
-
-
-def photo() -> mx.nd.NDArray:
-    return mx.nd.array(PIXELS, dtype="uint8")
+IMAGES = Path(__file__).resolve().parents[1] / "data" / "images"
+JPEG = (IMAGES / "0.jpg").read_bytes()
+PHOTO = np.ascontiguousarray(cv2.imread(str(IMAGES / "0.jpg"))[:, :, ::-1])
+ROOT = {"path_root": str(IMAGES)}
 
 
-def test_decoding(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(encoded())
-    assert (image.imread(str(tmp_path / "a.png")).asnumpy() == PIXELS).all()
-    assert (image.imdecode(encoded(), to_rgb=0).asnumpy() == PIXELS[:, :, ::-1]).all()
-    assert image.imdecode(encoded(), flag=0).shape == (6, 8, 1)
-    assert (image.imdecode(np.frombuffer(encoded(), np.uint8)).asnumpy() == PIXELS).all()
+def photo(dtype: str = "uint8") -> Any:
+    return mx.nd.array(PHOTO, dtype=dtype)
 
 
-def test_data_that_are_not_an_image_are_refused(tmp_path: Path) -> None:
+def encoded(kind: str, width: int, height: int) -> bytes:
+    return cv2.imencode(f".{kind}", np.zeros((height, width, 3), np.uint8))[1].tobytes()
+
+
+# Sizes by header.
+
+
+@pytest.mark.parametrize("kind", ["jpg", "png", "bmp", "webp", "gif"])
+def test_the_size_by_the_header(kind: str) -> None:
+    data = encoded(kind, 37, 21)
+    assert headers.size_of(data) == (37, 21)
+    assert all(headers.size_of(data[:n]) in (None, (37, 21)) for n in range(len(data)))
+
+
+def test_the_size_of_a_jpeg_with_padding_and_other_segments() -> None:
+    start = JPEG.index(b"\xff\xdb")
+    data = JPEG[:start] + b"\xff\xfe\x00\x06none" + b"\xff\xff\xff\x01" + JPEG[start:]
+    assert headers.size_of(data) == (56, 40) and headers.size_of(b"\xff\xd8\x00") is None
+
+
+def png_that_claims(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(999))) + chunk(b"IEND", b"")
+
+
+def jpeg_that_claims(width: int, height: int) -> bytes:
+    at = JPEG.index(b"\xff\xc0") + 5
+    return JPEG[:at] + struct.pack(">HH", height, width) + JPEG[at + 4 :]
+
+
+@pytest.mark.parametrize("bomb", [png_that_claims, jpeg_that_claims])
+@pytest.mark.parametrize("with_opencv", [True, False])
+def test_an_image_that_claims_too_many_pixels_is_refused(
+    bomb: Any, with_opencv: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not with_opencv:
+        monkeypatch.setattr(codec, "opencv", lambda: None)
+    with pytest.raises(mx.MXNetError, match="claims 50000 x 50000 pixels, more than the limit of 268435456"):
+        mx.image.imdecode(bomb(50000, 50000))
+    monkeypatch.setenv("OPENCV_IO_MAX_IMAGE_PIXELS", "2239")
+    with pytest.raises(mx.MXNetError, match="claims 56 x 40 pixels, more than the limit of 2239"):
+        mx.image.imdecode(JPEG)
+    monkeypatch.setenv("OPENCV_IO_MAX_IMAGE_PIXELS", "2240")
+    assert mx.image.imdecode(JPEG).shape == (40, 56, 3)
+
+
+@pytest.mark.parametrize("with_opencv", [True, False])
+def test_the_missing_part_of_a_jpeg_is_grey(with_opencv: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not with_opencv:
+        monkeypatch.setattr(codec, "opencv", lambda: None)
+    found = mx.image.imdecode(JPEG[:900]).asnumpy()
+    assert (found[:8] == PHOTO[:8]).all() and np.ptp(found[-1]) == 0
+    assert (mx.image.imdecode(JPEG[:-1]).asnumpy() == PHOTO).all()
     with pytest.raises(mx.MXNetError, match="Decoding failed"):
-        image.imdecode(b"nothing")
-    with pytest.raises(mx.MXNetError, match="cannot read the image"):
-        image.imread(str(tmp_path / "nothing.png"))
-    with pytest.raises(ValueError, match="convert to bytes"):
-        image.imdecode("text")
+        mx.image.imdecode(JPEG[:150])
 
 
-def test_sizes() -> None:
-    assert image.resize_short(photo(), 3).shape == (3, 4, 3)
-    assert image.imresize(photo(), 4, 5).shape == (5, 4, 3)
-    assert (image.imresize(photo(), 16, 12, interp=0).asnumpy()[::2, ::2] == PIXELS).all()
-    bordered = image.copyMakeBorder(photo(), 1, 2, 3, 4, value=7).asnumpy()
-    assert bordered.shape == (9, 15, 3) and (bordered[1:7, 3:11] == PIXELS).all() and (bordered[0] == 7).all()
+# Augmenters.
 
 
-def test_crops() -> None:
-    middle, place = image.center_crop(photo(), (4, 2))
-    assert place == (2, 2, 4, 2) and (middle.asnumpy() == PIXELS[2:4, 2:6]).all()
-    for crop in (
-        image.random_crop(photo(), (3, 3)),
-        image.random_size_crop(photo(), (3, 3), 0.5, (0.75, 1.33)),
-        image.random_size_crop(photo(), (3, 3), (0.1, 0.2), (1, 1)),
-    ):
-        assert crop[0].shape == (3, 3, 3)
-    assert image.fixed_crop(photo(), 1, 2, 3, 4, size=(6, 8)).shape == (8, 6, 3)
+def colour_augmenters() -> list[Any]:
+    jitter = {"brightness": 0.2, "contrast": 0.2, "saturation": 0.2, "hue": 0.2, "pca_noise": 0.2, "rand_gray": 0.5}
+    return mx.image.CreateAugmenter((3, 20, 24), rand_mirror=True, mean=True, std=True, **jitter)
 
 
-def test_packed_images_are_unpacked() -> None:
-    record = mx.recordio.pack_img((0, 3, 1, 0), PIXELS, quality=3, img_fmt=".png")
-    header, pixels = mx.recordio.unpack_img(record)
-    assert header.label == 3 and (pixels == PIXELS).all()
+def augmented(augmenters: list[Any], count: int = 6) -> np.ndarray:
+    random.seed(3)
+    np.random.seed(3)
+    made = []
+    for _ in range(count):
+        image = photo()
+        for augmenter in augmenters:
+            image = augmenter(image)
+        made.append(image.asnumpy())
+    return np.stack(made)
 
 
-def test_transforms_create_a_tensor() -> None:
-    transforms = mx.gluon.data.vision.transforms
-    steps = [transforms.CenterCrop(4), transforms.ToTensor(), transforms.Normalize((0.5, 0.5, 0.5), (2, 2, 2))]
-    made = transforms.Compose(steps)(photo()).asnumpy()
-    expected = (PIXELS[1:5, 2:6].astype(np.float32) / 255 - 0.5) / 2
-    np.testing.assert_allclose(made, expected.transpose(2, 0, 1), rtol=1e-6)
+def test_augmenters_without_opencv(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = augmented(colour_augmenters())
+    monkeypatch.setattr(codec, "opencv", lambda: None)
+    np.testing.assert_allclose(augmented(colour_augmenters()), expected, rtol=0, atol=2e-5)
 
 
-REFUSED: dict[str, Callable[[], Any]] = {
-    "nothing": lambda: image.imdecode(b""),
-    "no image": lambda: image.imdecode(b"hello world"),
-    "no file": lambda: image.imread("/nonexistent.png"),
-    "width 0": lambda: image.imresize(photo(), 0, 3),
-    "a negative width": lambda: image.imresize(photo(), -1, 3),
-    "an unknown method": lambda: image.imresize(photo(), 3, 3, interp=99),
-    "a width that is no number": lambda: image.imresize(photo(), "a", 3),  # type: ignore[arg-type]
-    "two axes": lambda: image.imresize(mx.nd.ones((4, 5)), 3, 3),
-    "a size of 0": lambda: image.resize_short(photo(), 0),
-    "a place outside": lambda: image.fixed_crop(photo(), 10, 10, 3, 3, (2, 2)),
-    "a negative border": lambda: image.copyMakeBorder(photo(), -1, 0, 0, 0),
-    "an unknown border": lambda: image.copyMakeBorder(photo(), 1, 0, 0, 0, type=99),
-    "a border of two axes": lambda: image.copyMakeBorder(mx.nd.ones((4, 5)), 1, 0, 0, 0),
-}
+def test_new_sizes_of_images_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    augmenters = [mx.image.RandomSizedCropAug((30, 20), 0.2, (0.5, 2)), *colour_augmenters()[1:]]
+    augmented(augmenters, 1)
+    monkeypatch.setattr(operator_function.OperatorSpecialization, "__init__", None)
+    for width in (21, 33, 50):
+        image = mx.nd.array(np.resize(PHOTO, (31, width, 3)), dtype="uint8")
+        for augmenter in [mx.image.ResizeAug(width + 3), mx.image.CastAug(), *colour_augmenters()[3:]]:
+            image = augmenter(image)
+        for augmenter in (mx.image.DetHorizontalFlipAug(1), mx.image.DetRandomPadAug(), mx.image.DetRandomCropAug()):
+            image, _ = augmenter(image, np.array([[0, 0.1, 0.1, 0.9, 0.9]], np.float32))
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_errors_have_mxnets_types(what: str) -> None:
-    with pytest.raises(mx.MXNetError):
-        REFUSED[what]()
+@pytest.mark.parametrize("interp", range(5))
+def test_resized_bytes_equal_those_of_the_operator(interp: int) -> None:
+    """OpenCV's cubic interpolation may round a few in ten thousand numbers otherwise than the operator, by 1."""
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, (96, 128, 3), np.uint8)
+    for width, height in ((100, 81), (57, 40), (64, 48), (150, 130)):
+        x = mx.nd.array(noise, dtype="uint8")
+        found = mx.image.imresize(x, width, height, interp).asnumpy()
+        expected = mx.nd.image.resize(x, size=(width, height), interp=interp).asnumpy()
+        difference = np.abs(found.astype(int) - expected)
+        assert difference.max() <= int(interp == 2) and (difference > 0).mean() < 3e-4
+
+
+def test_opencv_keeps_its_settings() -> None:
+    cv2.ipp.setUseIPP(True)
+    used = cv2.ipp.useIPP()
+    mx.image.imresize(photo(), 9, 9, 2)
+    assert cv2.ipp.useIPP() == used
+
+
+def test_a_recorded_image_takes_operators() -> None:
+    x = photo("float32")
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.image.HorizontalFlipAug(1)(mx.image.RandomGrayAug(1)(x))
+        y[0, 0].sum().backward()
+    assert x.grad.asnumpy()[0, -1].tolist() == pytest.approx([0.63, 2.16, 0.21]) and not x.grad.asnumpy()[1:].any()
+
+
+def test_augmenters_whose_range_is_empty_warn_and_do_nothing() -> None:
+    label = np.array([[0, 0.1, 0.1, 0.9, 0.9]], np.float32)
+    for make, name in ((mx.image.DetRandomCropAug, "Crop"), (mx.image.DetRandomPadAug, "Pad")):
+        for what, value in (("area_range", (3, 2)), ("aspect_ratio_range", (0, 1))):
+            with pytest.warns(UserWarning, match=f"Skip DetRandom{name}Aug due to invalid {what}"):
+                augmenter: Any = make(**{what: value})
+            assert augmenter(photo(), label)[1] is label
+
+
+def test_a_class_of_a_user() -> None:
+    class Add(mx.image.Augmenter):
+        def __init__(self, value: float) -> None:
+            super().__init__(value=value, table=np.eye(2))
+            self.value = value
+
+        def __call__(self, src: Any) -> Any:
+            return src + self.value
+
+    assert Add(2).dumps() == '["add", {"value": 2, "table": [[1.0, 0.0], [0.0, 1.0]]}]'
+    made = mx.image.SequentialAug([mx.image.CastAug(), Add(2)])(photo())
+    assert (made.asnumpy() == PHOTO + np.float32(2)).all()
+    with pytest.raises(NotImplementedError):
+        mx.image.Augmenter()(photo())
+    with pytest.raises(NotImplementedError):
+        mx.image.DetAugmenter()(photo(), np.zeros((1, 5)))
+
+
+# Iterators.
+
+
+def iterator(**arguments: Any) -> Any:
+    return mx.image.ImageIter(2, (3, 20, 24), **arguments)
+
+
+def records(name: str) -> dict[str, str]:
+    return {"path_imgrec": str(IMAGES / f"{name}.rec"), "path_imgidx": str(IMAGES / f"{name}.idx")}
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "text"),
+    [
+        (lambda: iterator(**records("broken"), label_width=2).next(), RuntimeError, "Broken image index: 3, Decod"),
+        (
+            lambda: iterator(path_imgrec=str(IMAGES / "broken.rec"), label_width=2).next(),
+            RuntimeError,
+            "Broken image index: 1, Decod",
+        ),
+        (
+            lambda: iterator(imglist=[[1, "broken.jpg"]], **ROOT).next(),
+            RuntimeError,
+            "Broken image filename: broken.jpg, Decod",
+        ),
+        (
+            lambda: iterator(imglist=[[1, 2, 3, "0.jpg"]], **ROOT, label_width=2).next(),
+            ValueError,
+            r"filename: 0.jpg: a label of shape \(3,\) does not fit a row of labels of shape \(2,\)",
+        ),
+        (lambda: iterator(imglist=[["0.jpg"]], **ROOT), TypeError, "not only a path"),
+        (lambda: mx.image.ImageIter(0, (3, 4, 4), imglist=[]), mx.MXNetError, "batch_size=0 must be positive"),
+        (lambda: mx.image.ImageDetIter(2, (3, 4, 4), imglist=[]), mx.MXNetError, "there is no image"),
+        (
+            lambda: mx.image.ImageDetIter(2, (3, 4, 4), imglist=[[[2, 0, 1, 1, 1, 1, 1], "0.jpg"]], **ROOT),
+            RuntimeError,
+            "filename: 0.jpg: .*annotation width 0",
+        ),
+        (
+            lambda: mx.image.ImageDetIter(2, (3, 4, 4), imglist=[[[1, 2], "0.jpg"]], **ROOT),
+            RuntimeError,
+            r"filename: 0.jpg: Label shape is invalid: \(2,\)",
+        ),
+    ],
+)
+def test_errors_name_the_image(make: Any, kind: Any, text: str) -> None:
+    with pytest.raises(kind, match=text):
+        make()
+
+
+def test_errors_name_the_line_of_a_list(tmp_path: Path) -> None:
+    (tmp_path / "a.lst").write_text("1\t2\ta.jpg\n2\tb\tc.jpg\n")
+    with pytest.raises(ValueError, match=r"invalid image list .*a.lst, line 2: could not convert"):
+        iterator(path_imglist=str(tmp_path / "a.lst"))
+
+
+def test_images_that_are_not_valid_are_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    class Landscapes(mx.image.ImageIter):
+        def check_valid_image(self, data: Any) -> None:
+            if data.shape[0] > data.shape[1]:
+                raise RuntimeError("it is a portrait")
+
+    batches = Landscapes(2, (3, 20, 24), **records("images"), label_width=2)
+    with caplog.at_level(logging.DEBUG):
+        labels = [label for batch in batches for label in batch.label[0].asnumpy()[:, 0]]
+    assert labels == [0, 1, 3, 6]
+    assert caplog.text.count("Invalid image, skipping:  it is a portrait") == 3
+
+
+def test_keys_that_occur_twice_are_read_twice(tmp_path: Path) -> None:
+    (tmp_path / "a.lst").write_text("1\t5\t0.jpg\n1\t6\t1.jpg\n")
+    (batch,) = iterator(path_imglist=str(tmp_path / "a.lst"), **ROOT)
+    assert batch.label[0].asnumpy().tolist() == [6, 6]
+
+
+def test_rows_without_an_image_are_zero() -> None:
+    batches = mx.image.ImageIter(5, (3, 20, 24), imglist=[[1, "0.jpg"], [2, "1.jpg"]], **ROOT)
+    (batch,) = batches
+    assert batch.pad == 3 and not batch.data[0].asnumpy()[4:].any() and batch.data[0].asnumpy()[3].any()
+
+
+def test_boxes_are_drawn() -> None:
+    batches = mx.image.ImageDetIter(1, (3, 60, 80), **records("objects"), mean=True, std=True)
+    plain = list(batches.draw_next(mean=True, std=True, color=(255, 0, 0), thickness=1))
+    assert len(plain) == 5 and all(image.shape == (60, 80, 3) and image.dtype == np.uint8 for image in plain)
+    assert plain[0][12, 8].tolist() == [0, 0, 255] == plain[0][36, 40].tolist()
+    batches.reset()
+    np.random.seed(1)
+    named = list(batches.draw_next(mean=True, std=True, id2labels={0: "cat"}))
+    assert (named[0] == 255).all(2).sum() > 20 and not (named[2] == 255).all(2).any()
+
+
+def test_drawing_requires_opencv(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    batches = mx.image.ImageDetIter(1, (3, 60, 80), **records("objects"))
+    with pytest.raises(ImportError):
+        next(batches.draw_next())

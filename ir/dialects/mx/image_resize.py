@@ -23,15 +23,20 @@ Taps = tuple[Array, Array]
 _BITS = 11  # OpenCV stores the weights of 8-bit images as multiples of 2 ^ -11
 
 
+def _scale(old: int, new: int) -> float:
+    """Old rows for a new one, rounded as OpenCV does: it can differ from old / new in the last bit."""
+    return 1 / (new / old)
+
+
 def _centres(old: int, new: int) -> tuple[Array, Array]:
     """The old row at or before the centre of each new one, and the distance of the centre from it."""
-    at = ((np.arange(new) + 0.5) * (old / new) - 0.5).astype(np.float32)
+    at = ((np.arange(new) + 0.5) * _scale(old, new) - 0.5).astype(np.float32)
     first = np.floor(at).astype(np.int64)
     return first, (at - first).astype(np.float32)
 
 
 def _nearest(old: int, new: int) -> Taps:
-    at = np.minimum(np.floor(np.arange(new) * (old / new)).astype(np.int64), old - 1)
+    at = np.minimum(np.floor(np.arange(new) * _scale(old, new)).astype(np.int64), old - 1)
     return at[None], np.ones((1, new))
 
 
@@ -68,7 +73,7 @@ def _lanczos(old: int, new: int) -> Taps:
 
 def _area(old: int, new: int) -> Taps:
     """The covered part of each old row, where `new` is at most `old`; parts below a thousandth are ignored."""
-    scale = old / new
+    scale = _scale(old, new)
     count = ceil(scale) + 1
     positions, weights = np.zeros((count, new), np.int64), np.zeros((count, new))
     for i in range(new):
@@ -82,7 +87,7 @@ def _area(old: int, new: int) -> Taps:
 
 def _growing(old: int, new: int) -> Taps:
     """OpenCV's area interpolation for enlarging: old rows become wide bands with short ramps between them."""
-    scale, inverse = old / new, new / old
+    scale, inverse = _scale(old, new), new / old
     at = np.floor(np.arange(new) * scale).astype(np.int64)
     part = (np.arange(new) + 1) - (at + 1) * inverse
     part = np.where(part <= 0, 0, part - np.floor(part))
