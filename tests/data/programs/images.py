@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from program import failure, gather, numbers, ramp, sketch
+from program import failure, fill, gather, numbers, ramp, sketch
 
 PROGRAMS, program = gather()
 FOLDER = Path(__file__).resolve().parent.parent / "images"
@@ -424,3 +424,31 @@ def training_from_records(mx):
         score = module.score(batches, "acc")[0][1]
     arguments, _ = module.get_params()
     return [sketch(arguments["fc_weight"]), numbers(arguments["fc_bias"]), score]
+
+
+@program
+def training_a_detector(mx):
+    """A small detector that Gluon trains on batches with boxes, which are cropped and padded at random."""
+    seed(2)
+    prepare = {"rand_crop": 0.5, "rand_pad": 0.5, "rand_mirror": True, "mean": True, "std": True, "shuffle": True}
+    batches = mx.image.ImageDetIter(2, (3, 32, 32), **files("objects"), **prepare)
+    net, contrib = mx.gluon.nn.Conv2D(2 * (4 + 4), 8, 8), mx.nd.contrib
+    net.initialize()
+    net(mx.nd.zeros((1, 3, 32, 32)))
+    fill(net)
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-3})
+    losses = []
+    for batch in batches:
+        x, labels = batch.data[0], batch.label[0]
+        anchors = contrib.MultiBoxPrior(mx.nd.zeros((1, 1, 4, 4)), sizes=(0.3, 0.6))
+        with mx.autograd.record():
+            found = net(x).transpose((0, 2, 3, 1))
+            classes = found[:, :, :, :8].reshape((2, -1, 4))
+            boxes = found[:, :, :, 8:].reshape((2, -1))
+            targets = contrib.MultiBoxTarget(anchors, labels, classes.transpose((0, 2, 1)))
+            loss = mx.nd.smooth_l1((boxes - targets[0]) * targets[1], scalar=1).mean()
+            loss = loss - mx.nd.pick(mx.nd.log_softmax(classes), targets[2]).mean()
+        loss.backward()
+        trainer.step(1)
+        losses.append(loss.asscalar())
+    return [numbers(mx.nd.array(losses)), sketch(net.weight.data())]
