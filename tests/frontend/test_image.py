@@ -19,8 +19,8 @@ from mxforge.frontend.ndarray import operator_function
 
 IMAGES = Path(__file__).resolve().parents[1] / "data" / "images"
 JPEG = (IMAGES / "0.jpg").read_bytes()
-PHOTO = np.ascontiguousarray(cv2.imread(str(IMAGES / "0.jpg"))[:, :, ::-1])
-ROOT = {"path_root": str(IMAGES)}
+PHOTO = codec.decode(JPEG, color=True, rgb=True)
+ROOT: dict[str, Any] = {"path_root": str(IMAGES)}
 
 
 def photo(dtype: str = "uint8") -> Any:
@@ -91,7 +91,14 @@ def test_the_missing_part_of_a_jpeg_is_grey(with_opencv: bool, monkeypatch: pyte
 
 
 def colour_augmenters() -> list[Any]:
-    jitter = {"brightness": 0.2, "contrast": 0.2, "saturation": 0.2, "hue": 0.2, "pca_noise": 0.2, "rand_gray": 0.5}
+    jitter: dict[str, Any] = {
+        "brightness": 0.2,
+        "contrast": 0.2,
+        "saturation": 0.2,
+        "hue": 0.2,
+        "pca_noise": 0.2,
+        "rand_gray": 0.5,
+    }
     return mx.image.CreateAugmenter((3, 20, 24), rand_mirror=True, mean=True, std=True, **jitter)
 
 
@@ -156,7 +163,8 @@ def test_a_recorded_image_takes_operators() -> None:
 
 def test_augmenters_whose_range_is_empty_warn_and_do_nothing() -> None:
     label = np.array([[0, 0.1, 0.1, 0.9, 0.9]], np.float32)
-    for make, name in ((mx.image.DetRandomCropAug, "Crop"), (mx.image.DetRandomPadAug, "Pad")):
+    makers: Any = ((mx.image.DetRandomCropAug, "Crop"), (mx.image.DetRandomPadAug, "Pad"))
+    for make, name in makers:
         for what, value in (("area_range", (3, 2)), ("aspect_ratio_range", (0, 1))):
             with pytest.warns(UserWarning, match=f"Skip DetRandom{name}Aug due to invalid {what}"):
                 augmenter: Any = make(**{what: value})
@@ -188,7 +196,7 @@ def iterator(**arguments: Any) -> Any:
     return mx.image.ImageIter(2, (3, 20, 24), **arguments)
 
 
-def records(name: str) -> dict[str, str]:
+def records(name: str) -> dict[str, Any]:
     return {"path_imgrec": str(IMAGES / f"{name}.rec"), "path_imgidx": str(IMAGES / f"{name}.idx")}
 
 
@@ -243,7 +251,7 @@ def test_images_that_are_not_valid_are_skipped(caplog: pytest.LogCaptureFixture)
             if data.shape[0] > data.shape[1]:
                 raise RuntimeError("it is a portrait")
 
-    batches = Landscapes(2, (3, 20, 24), **records("images"), label_width=2)
+    batches: Any = Landscapes(2, (3, 20, 24), **records("images"), label_width=2)
     with caplog.at_level(logging.DEBUG):
         labels = [label for batch in batches for label in batch.label[0].asnumpy()[:, 0]]
     assert labels == [0, 1, 3, 6]

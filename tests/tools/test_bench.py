@@ -13,7 +13,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.tools.bench import process, training_mxnet, training_torch
+from mxforge.tools.bench import images, images_mxnet, process, training_mxnet, training_torch
 from mxforge.tools.bench.engines import ARGUMENTS, ENGINES, Numpy, TrainingProgram
 from mxforge.tools.bench.measure import difference
 from mxforge.tools.bench.process import Worker, WorkerError
@@ -22,7 +22,7 @@ from mxforge.tools.bench.shapes import WORKLOADS, measure_workload
 from mxforge.tools.bench.suites import suite
 from mxforge.tools.bench.training import TRAININGS, Update
 from mxforge.tools.errors import ToolError
-from mxforge.tools.grammar import OPERATORS, PEERS, STEPS, SUITES
+from mxforge.tools.grammar import IMAGES, OPERATORS, PEERS, STEPS, SUITES
 
 QUICK = ("--repeat", "2", "--threads", "1")
 
@@ -173,6 +173,19 @@ def test_steps_of_training(mxforge: Any, tmp_path: Path) -> None:
     figures = json.loads(report.read_text())
     assert figures["programs"][1]["difference"] == 0
     assert figures["shapes"] == {"x": [64, 784], "y": [64]}
+
+
+def test_work_on_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tuple(images.IMAGES) == IMAGES
+    monkeypatch.setattr(images, "_COUNT", 3)
+    engine = ENGINES["mxforge"](1)
+    for name, found in images.IMAGES.items():
+        program = images_mxnet.load(engine, found.spec(), list(found.arrays().values()))
+        program.run(1)
+        one = program.outputs()
+        program.run(1)
+        assert all((a == b).all() for a, b in zip(one, program.outputs(), strict=True)), name
+        assert len(one) == (2 if "iter" in name else 3)
 
 
 def test_training_suites_are_complete() -> None:
