@@ -143,8 +143,10 @@ def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, v
 def decode_packed(data: bytes, iscolor: int) -> np.ndarray | None:
     """Decode an image to BGR. `iscolor` is OpenCV's flag: -1 unchanged, 0 grayscale, 1 colour.
 
-    Returns None if `data` is not an image. Without OpenCV, MXNetError is raised instead, and also for other flags.
+    Returns None if `data` is not an image. Without OpenCV, MXNetError is raised instead, and also for other flags and
+    for a header that claims too many pixels.
     """
+    require_moderate_size(data)
     cv2 = opencv()
     if cv2 is not None:
         return cv2.imdecode(np.frombuffer(data, np.uint8), iscolor)
