@@ -39,13 +39,13 @@ STEPS = (
     "train-sgd-small",
 )
 PRESETS = ("imagenet", "insightface", "ssd")
-IMAGES = (
-    "images-decode",
-    "images-crop",
-    "images-jitter",
-    "images-iter-crop",
-    "images-iter-jitter",
-    "images-iter-detection",
+AUGMENTERS = (
+    "augment-decode",
+    "augment-crop",
+    "augment-jitter",
+    "augment-iter-crop",
+    "augment-iter-jitter",
+    "augment-iter-detection",
 )
 _SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*)?(:(?P<dtype>[a-z]+\d*))?")
 
@@ -302,13 +302,13 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_inputs(parser)
     parser.add_argument(
         "--suite",
-        choices=(*SUITES, *OPERATORS, "operators", "calls", "shapes", *STEPS, "training", *IMAGES, "images"),
+        choices=(*SUITES, *OPERATORS, "operators", "calls", "shapes", *STEPS, "training", *AUGMENTERS, "augmenters"),
         metavar="NAME",
         help=f"a micro workload instead of a model: {', '.join(SUITES)}; an operator on large arrays: "
         f"{', '.join(OPERATORS)}, or operators for all of them; calls: first calls and calls with new shapes; "
         "shapes: calls of hybridized networks with new shapes; one step of training: "
         f"{', '.join(STEPS)}, or training for all of them; work on 32 photographs: "
-        f"{', '.join(IMAGES)}, or images for all of them",
+        f"{', '.join(AUGMENTERS)}, or augmenters for all of them",
     )
     parser.add_argument("--batch", type=positive, metavar="N", help="the first extent of every input")
     parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="rounds of measurement (default: 20)")

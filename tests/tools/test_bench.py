@@ -13,7 +13,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.tools.bench import images, images_mxnet, process, training_mxnet, training_torch
+from mxforge.tools.bench import augmenters, augmenters_mxnet, process, training_mxnet, training_torch
 from mxforge.tools.bench.engines import ARGUMENTS, ENGINES, Numpy, TrainingProgram
 from mxforge.tools.bench.measure import difference
 from mxforge.tools.bench.process import Worker, WorkerError
@@ -22,7 +22,7 @@ from mxforge.tools.bench.shapes import WORKLOADS, measure_workload
 from mxforge.tools.bench.suites import suite
 from mxforge.tools.bench.training import TRAININGS, Update
 from mxforge.tools.errors import ToolError
-from mxforge.tools.grammar import IMAGES, OPERATORS, PEERS, STEPS, SUITES
+from mxforge.tools.grammar import AUGMENTERS, OPERATORS, PEERS, STEPS, SUITES
 
 QUICK = ("--repeat", "2", "--threads", "1")
 
@@ -175,12 +175,12 @@ def test_steps_of_training(mxforge: Any, tmp_path: Path) -> None:
     assert figures["shapes"] == {"x": [64, 784], "y": [64]}
 
 
-def test_work_on_images(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tuple(images.IMAGES) == IMAGES
-    monkeypatch.setattr(images, "_COUNT", 3)
+def test_suites_of_augmenters_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tuple(augmenters.AUGMENTERS) == AUGMENTERS
+    monkeypatch.setattr(augmenters, "_COUNT", 3)
     engine = ENGINES["mxforge"](1)
-    for name, found in images.IMAGES.items():
-        program = images_mxnet.load(engine, found.spec(), list(found.arrays().values()))
+    for name, found in augmenters.AUGMENTERS.items():
+        program = augmenters_mxnet.load(engine, found.spec(), list(found.arrays().values()))
         program.run(1)
         one = program.outputs()
         program.run(1)

@@ -24,8 +24,8 @@ from ..model_files import ModelFiles, find_model
 from ..models import InputShapes, Model, data_types, load_model
 from ..parameters import require_parameters
 from ..progress import Progress
+from .augmenters import AUGMENTERS
 from .calls import measure_calls
-from .images import IMAGES
 from .measure import Figures, Participant, measure
 from .report import Conditions, as_json, as_markdown, as_text
 from .shapes import measure_shapes
@@ -51,7 +51,7 @@ class Workload:
     threads: int | None = None
 
 
-_MANY = {"operators": OPERATORS, "training": STEPS, "images": tuple(IMAGES)}
+_MANY = {"operators": OPERATORS, "training": STEPS, "augmenters": tuple(AUGMENTERS)}
 """Suites of suites."""
 
 
@@ -142,8 +142,8 @@ class _SuiteSpecs(dict[str, Mapping[str, Any]]):
 def _suite(options: argparse.Namespace) -> Workload:
     if options.suite in STEPS:
         return _training(options.suite)
-    if options.suite in IMAGES:
-        return _images(options.suite)
+    if options.suite in AUGMENTERS:
+        return _augmenters(options.suite)
     words, arrays = suite(options.suite)
     engines = ("mxforge", "mxnet", "mxnet-mkldnn", "torch", "numpy")
     specs = _SuiteSpecs({engine: {"suite": options.suite} for engine in engines})
@@ -157,8 +157,8 @@ def _training(name: str) -> Workload:
     return Workload(f"{name} ({found.words})", arrays, specs, _shapes(batch_of(arrays)), found.tolerance)
 
 
-def _images(name: str) -> Workload:
-    found = IMAGES[name]
+def _augmenters(name: str) -> Workload:
+    found = AUGMENTERS[name]
     specs = _SuiteSpecs({engine: found.spec() for engine in ("mxforge", "mxnet")})
     return Workload(f"{name} ({found.words})", found.arrays(), specs, {}, found.tolerance)
 

@@ -3,8 +3,8 @@
 An engine has a `version` and `load(spec, arrays)`, which returns a program: `run(n)` makes n calls on the arrays and
 returns when the results are computed; `outputs()` returns the results of the last call as NumPy arrays. A spec is a
 dictionary: {"suite": NAME}, or the keys that the engine's `load_model` documents. The file that `training` names loads
-the training suites; it makes a `training_program`. `images_mxnet.py` loads the suites of images for engines with
-MXNet's API. This file must run on Python 3.7, which old frameworks require.
+the training suites; it makes a `training_program`. `augmenters_mxnet.py` loads the suites of augmenters for engines
+with MXNet's API. This file must run on Python 3.7, which old frameworks require.
 """
 
 # ruff: noqa: B905, UP

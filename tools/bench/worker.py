@@ -61,8 +61,8 @@ class Session:
     def load_program(self, spec, arrays):
         if "training" in spec:
             return load_neighbour(self.engine.training).load(self.engine, spec, arrays)
-        if "images" in spec:
-            return load_neighbour("images_mxnet").load(self.engine, spec, arrays)
+        if "iterator" in spec:
+            return load_neighbour("augmenters_mxnet").load(self.engine, spec, arrays)
         return self.engine.load(spec, arrays)
 
     def outputs(self, request):

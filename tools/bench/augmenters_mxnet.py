@@ -15,10 +15,10 @@ import numpy
 
 
 def load(engine, spec, arrays):
-    """The program of a suite of images; a call returns the arrays that it makes."""
+    """The program of a suite of augmenters; a call returns the arrays that it makes."""
     photographs = [array.tobytes() for array in arrays]
-    if spec["images"]:
-        work = _iterator(engine.mx, spec["images"], spec["augment"], photographs)
+    if spec["iterator"]:
+        work = _iterator(engine.mx, spec["iterator"], spec["augment"], photographs)
     else:
         work = _single_images(engine.mx, spec["augment"], photographs)
 

@@ -1,4 +1,4 @@
-"""The suites of images: what each does with 32 photographs, and its arrays."""
+"""The suites of augmenters: what each does with 32 photographs, and its arrays."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ class ImageWork:
         return {f"photograph{i}": np.frombuffer(_photograph(g), np.uint8) for i in range(_COUNT)}
 
     def spec(self) -> dict[str, Any]:
-        return {"images": self.iterator, "augment": self.augment}
+        return {"iterator": self.iterator, "augment": self.augment}
 
 
 _ROUNDED = 0.02
 """The tolerance where images are resized: OpenCV's versions may round some of their 256 values otherwise."""
 
-IMAGES = {
-    "images-decode": ImageWork("decode"),
-    "images-crop": ImageWork("crop, mirror, normalize; decoded before", "", _CROP),
-    "images-jitter": ImageWork(
+AUGMENTERS = {
+    "augment-decode": ImageWork("decode"),
+    "augment-crop": ImageWork("crop, mirror, normalize; decoded before", "", _CROP),
+    "augment-jitter": ImageWork(
         "crop, resize, mirror, jitter colours, normalize; decoded before", "", _JITTER, _ROUNDED
     ),
-    "images-iter-crop": ImageWork("ImageIter: decode, crop, mirror, normalize", "ImageIter", _CROP),
-    "images-iter-jitter": ImageWork("ImageIter: decode, and what images-jitter does", "ImageIter", _JITTER, _ROUNDED),
-    "images-iter-detection": ImageWork("ImageDetIter: crop, pad, resize, jitter", "ImageDetIter", _BOXES, _ROUNDED),
+    "augment-iter-crop": ImageWork("ImageIter: decode, crop, mirror, normalize", "ImageIter", _CROP),
+    "augment-iter-jitter": ImageWork("ImageIter: decode, and what augment-jitter does", "ImageIter", _JITTER, _ROUNDED),
+    "augment-iter-detection": ImageWork("ImageDetIter: crop, pad, resize, jitter", "ImageDetIter", _BOXES, _ROUNDED),
 }
 
 
