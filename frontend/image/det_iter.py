@@ -29,6 +29,8 @@ class ImageDetIter(ImageIter):
     for the other arguments.
     """
 
+    _no_label = -1
+
     def __init__(
         self,
         batch_size: int,
@@ -117,7 +119,7 @@ class ImageDetIter(ImageIter):
             logging.debug("Invalid image, skipping:  %s", error)
             return 0
         self._write_image(batch_data, row, data)
-        batch_label[row] = -1
+        batch_label[row] = self._no_label
         self._write_label(batch_label, (row, slice(len(label))), nd.array(label))
         return 1
 

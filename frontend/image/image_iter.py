@@ -45,6 +45,9 @@ class ImageIter(DataIter):
             "discard": it is omitted; "roll_over": its images begin the next epoch.
     """
 
+    _no_label = 0
+    """The labels of rows without an image, which a last batch has if there are fewer images than rows."""
+
     def __init__(
         self,
         batch_size: int,
@@ -209,7 +212,7 @@ class ImageIter(DataIter):
             raise ValueError(text) from cause_of(error)
 
     def _write_image(self, batch_data: NDArray, row: int, image: NDArray) -> None:
-        plain = type(self).postprocess_data is ImageIter.postprocess_data
+        plain = getattr(self.postprocess_data, "__func__", None) is ImageIter.postprocess_data
         colors = colors_of(image) if plain and image.shape[:2] == batch_data.shape[2:] else None
         if colors is None:
             batch_data[row] = self.postprocess_data(image)
@@ -242,7 +245,7 @@ class ImageIter(DataIter):
             raise StopIteration
         filled = self._batchify(data, label, filled)
         if filled < self.batch_size:
-            data[filled:] = 0
+            data[filled:], label[filled:] = 0, self._no_label
         if self.last_batch_handle == "pad":
             self._allow_read = False
         else:

@@ -258,6 +258,14 @@ def test_images_that_are_not_valid_are_skipped(caplog: pytest.LogCaptureFixture)
     assert caplog.text.count("Invalid image, skipping:  it is a portrait") == 3
 
 
+def test_a_step_that_is_replaced_on_the_object() -> None:
+    batches = iterator(**records("images"), label_width=2)
+    plain = batches.next().data[0].asnumpy()
+    batches.reset()
+    batches.postprocess_data = lambda datum: datum.transpose((2, 0, 1)) + 1
+    assert (batches.next().data[0].asnumpy() == plain + 1).all()
+
+
 def test_keys_that_occur_twice_are_read_twice(tmp_path: Path) -> None:
     (tmp_path / "a.lst").write_text("1\t5\t0.jpg\n1\t6\t1.jpg\n")
     (batch,) = iterator(path_imglist=str(tmp_path / "a.lst"), **ROOT)
@@ -268,6 +276,9 @@ def test_rows_without_an_image_are_zero() -> None:
     batches = mx.image.ImageIter(5, (3, 20, 24), imglist=[[1, "0.jpg"], [2, "1.jpg"]], **ROOT)
     (batch,) = batches
     assert batch.pad == 3 and not batch.data[0].asnumpy()[4:].any() and batch.data[0].asnumpy()[3].any()
+    assert batch.label[0].asnumpy().tolist() == [1, 2, 1, 2, 0]
+    (batch,) = mx.image.ImageDetIter(3, (3, 20, 24), imglist=[[[2, 5, 1, 0, 0, 1, 1], "0.jpg"]], **ROOT)
+    assert batch.label[0].asnumpy()[:, 0].tolist() == [[1, 0, 0, 1, 1]] * 2 + [[-1] * 5]
 
 
 def test_boxes_are_drawn() -> None:
