@@ -273,6 +273,7 @@ def test_keys_that_occur_twice_are_read_twice(tmp_path: Path) -> None:
 
 
 def test_rows_without_an_image_are_zero() -> None:
+    batch: Any
     batches = mx.image.ImageIter(5, (3, 20, 24), imglist=[[1, "0.jpg"], [2, "1.jpg"]], **ROOT)
     (batch,) = batches
     assert batch.pad == 3 and not batch.data[0].asnumpy()[4:].any() and batch.data[0].asnumpy()[3].any()
