@@ -13,7 +13,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.frontend.optimizer.states import read_states, write_states
-from state_cases import Run
+from state_cases import Run  # pyright: ignore[reportMissingImports]
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 FIXTURES = DATA / "fixtures"

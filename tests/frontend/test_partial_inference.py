@@ -119,6 +119,6 @@ def test_draws_with_parameters_of_any_dtype_are_float32() -> None:
 
 def test_shapes_of_data_whose_dtype_is_unknown() -> None:
     """As in a block that was cast before its first call: the dtypes of its parameters are known."""
-    vectors = [mx.sym.var(name, dtype="float64") for name in ("gamma", "beta", "mean", "var")]
+    vectors: list[Any] = [mx.sym.var(name, dtype="float64") for name in ("gamma", "beta", "mean", "var")]
     normalized = mx.sym.BatchNorm(mx.sym.var("data"), *vectors)
     assert normalized.infer_shape(data=(2, 3, 4, 4)) == ([(2, 3, 4, 4), (3,), (3,)], [(2, 3, 4, 4)], [(3,), (3,)])
