@@ -63,6 +63,6 @@ GRADIENTS = [
 
 @pytest.mark.parametrize(("op", "attributes", "count", "names"), GRADIENTS)
 def test_names_of_gradients(op: str, attributes: dict[str, str], count: int, names: list[str]) -> None:
-    """As MXNet's executors tell monitors, here after `NODE_backward`."""
+    """As MXNet's executors name them, here after `NODE_backward`."""
     found = monitored_gradients(lookup(op).parse(attributes), range(count), count + 2 * op.startswith("BatchNorm"))
     assert list(found) == [f"_backward{name}" for name in names]
