@@ -69,10 +69,16 @@ def download(
             break
         except Exception as error:
             if not left:
-                error.add_note(f"{url} could not be downloaded: put the file at {os.path.abspath(target)} yourself")
+                error.add_note(_instruction(url, target, sha1_hash))
                 raise
             logging.warning("download failed due to %r, retrying, %d attempts left", error, left)
     return target
+
+
+def _instruction(url: str, target: str, sha1_hash: str | None) -> str:
+    """What to do if a file cannot be downloaded."""
+    content = f", whose SHA-1 is {sha1_hash}," if sha1_hash else ""
+    return f"{url} could not be downloaded: put the file{content} at {os.path.abspath(target)} yourself"
 
 
 def _target(url: str, path: str | None) -> str:

@@ -33,9 +33,6 @@ NAMES = {
         "autograd": "_parse_head",
     },
     "readers of data files": {
-        "gluon.data.vision": "CIFAR10 CIFAR100 FashionMNIST MNIST",
-        "gluon.data.vision.datasets": "CIFAR10 CIFAR100 FashionMNIST MNIST",
-        "gluon.data.vision.transforms": "RandomRotation Rotate",
         "io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1
         ImageRecordUInt8Iter ImageRecordUInt8Iter_v1 LibSVMIter MNISTIter MXDataIter""",
         "io.io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1

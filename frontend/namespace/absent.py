@@ -6,13 +6,9 @@ from .modules import ABSENT_MODULES, NOT_YET
 
 _READERS = """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1 ImageRecordUInt8Iter
 ImageRecordUInt8Iter_v1 LibSVMIter MNISTIter MXDataIter"""
-_DATA_SETS = "CIFAR10 CIFAR100 FashionMNIST MNIST"
 
 ABSENT = {
     "gluon": "",
-    "gluon.data.vision": _DATA_SETS,
-    "gluon.data.vision.datasets": _DATA_SETS,
-    "gluon.data.vision.transforms": "RandomRotation Rotate",
     "gluon.contrib": "",
     "io": _READERS,
     "io.io": _READERS,

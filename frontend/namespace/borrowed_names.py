@@ -179,6 +179,8 @@ BORROWED = {
     "gluon.contrib.cnn.conv_layers": "numeric_types symbol",
     "gluon.contrib.data": "",
     "gluon.contrib.data.sampler": "",
+    "gluon.contrib.data.text": """_get_repo_file_url base check_sha1 dataset download nd np os shutil
+    text=.contrib.text: zipfile""",
     "gluon.contrib.estimator": "",
     "gluon.contrib.estimator.batch_processor": "",
     "gluon.contrib.estimator.estimator": "",
@@ -340,7 +342,7 @@ of `name=place:member` is `place:member`."""
 
 LISTED = frozenset(
     """base contrib.amp.amp contrib.ndarray contrib.symbol gluon.block gluon.contrib.cnn.conv_layers
-    gluon.contrib.data.sampler
+    gluon.contrib.data.sampler gluon.contrib.data.text
     gluon.contrib.estimator.batch_processor gluon.contrib.estimator.estimator gluon.contrib.estimator.event_handler
     gluon.contrib.nn.basic_layers gluon.contrib.rnn.conv_rnn_cell gluon.contrib.rnn.rnn_cell gluon.data.dataloader
     gluon.data.dataset gluon.data.vision.datasets gluon.model_zoo.model_store gluon.model_zoo.vision.alexnet

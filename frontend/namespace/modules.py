@@ -26,8 +26,7 @@ _MODULES = {
     _ffi.object _ffi.runtime_ctypes _global_var api cython space tvmop""",
     NOT_YET: """contrib.onnx.onnx2mx contrib.onnx.onnx2mx._import_helper contrib.onnx.onnx2mx._op_translations
     contrib.onnx.onnx2mx._translation_utils contrib.onnx.onnx2mx.import_model contrib.onnx.onnx2mx.import_onnx
-    contrib.onnx.onnx2mx.import_to_gluon contrib.quantization contrib.tensorrt
-    gluon.contrib.data._constants gluon.contrib.data.text""",
+    contrib.onnx.onnx2mx.import_to_gluon contrib.quantization contrib.tensorrt""",
     _ONNX: """onnx.mx2onnx onnx.mx2onnx._export_helper onnx.mx2onnx._export_model onnx.mx2onnx._export_onnx
     onnx.mx2onnx._op_translations onnx.mx2onnx._op_translations._op_translations_opset12
     onnx.mx2onnx._op_translations._op_translations_opset13""",
@@ -47,7 +46,8 @@ _LOADED = """
 attribute autograd base callback context contrib contrib.autograd contrib.io contrib.ndarray contrib.onnx
 contrib.symbol contrib.tensorboard contrib.text contrib.text._constants contrib.text.embedding
 contrib.text.utils contrib.text.vocab engine error executor executor_manager gluon gluon.block gluon.contrib
-gluon.contrib.cnn gluon.contrib.cnn.conv_layers gluon.contrib.data gluon.contrib.data.sampler
+gluon.contrib.cnn gluon.contrib.cnn.conv_layers gluon.contrib.data gluon.contrib.data._constants
+gluon.contrib.data.sampler gluon.contrib.data.text
 gluon.contrib.estimator gluon.contrib.estimator.batch_processor gluon.contrib.estimator.estimator
 gluon.contrib.estimator.event_handler gluon.contrib.estimator.utils gluon.contrib.nn gluon.contrib.nn.basic_layers
 gluon.contrib.rnn gluon.contrib.rnn.conv_rnn_cell gluon.contrib.rnn.rnn_cell gluon.data gluon.data.dataloader

@@ -103,7 +103,8 @@ def test_attempts_and_the_last_error(
     assert len(web.calls) == attempts
     kinds = {(500,): RuntimeError, (200, b"other"): UserWarning}
     assert type(caught.value) is (kinds[answer] if isinstance(answer, tuple) else answer)
-    assert caught.value.__notes__ == [f"{URL} could not be downloaded: put the file at {tmp_path}/file.bin yourself"]
+    file = f"the file, whose SHA-1 is {SHA1}, at {tmp_path}/file.bin"
+    assert caught.value.__notes__ == [f"{URL} could not be downloaded: put {file} yourself"]
 
 
 def test_a_second_attempt_can_succeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,7 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 ABSENT = {
     "quantization and graph sampling": r"(ndarray|symbol)\.(contrib|sparse)\."
     r"(quantize\w*|dequantize|requantize|calibrate_entropy|dgl_\w+|edge_id)|symbol\.contrib\.getnnz",
-    "readers of data files": r"io\.(CSV|LibSVM|MNIST|MXData)Iter|io\.Image\w+|"
-    r"gluon\.data\.vision\.transforms\.(Rotate|RandomRotation)",
+    "readers of data files": r"io\.(CSV|LibSVM|MNIST|MXData)Iter|io\.Image\w+",
 }
 """Names that do not exist yet, by reason."""
 

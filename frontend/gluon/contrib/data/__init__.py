@@ -1,6 +1,6 @@
-"""`mxforge.gluon.contrib.data`: experimental samplers. Data sets of texts are absent."""
+"""`mxforge.gluon.contrib.data`: texts for language models, and an experimental sampler."""
 
 from __future__ import annotations
 
-from . import sampler
+from . import sampler, text
 from .sampler import IntervalSampler

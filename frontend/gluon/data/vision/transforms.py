@@ -6,6 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .... import image
 from ....base import numeric_types
 from ...block import Block, HybridBlock
@@ -84,6 +86,50 @@ class Normalize(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.image.normalize(x, self._mean, self._std)
+
+
+class Rotate(Block):
+    """Rotates float32 images (C, H, W) or (N, C, H, W) by an angle in degrees; see `image.imrotate`."""
+
+    def __init__(self, rotation_degrees: float, zoom_in: bool = False, zoom_out: bool = False) -> None:
+        super().__init__()
+        self._args = (rotation_degrees, zoom_in, zoom_out)
+
+    def forward(self, x: Any) -> Any:  # type: ignore[override]
+        _require_floats(x)
+        return image.imrotate(x, *self._args)
+
+
+class RandomRotation(Block):
+    """Rotates float32 images by a random angle between two limits, with a probability; see `image.random_rotate`."""
+
+    def __init__(
+        self,
+        angle_limits: tuple[float, float],
+        zoom_in: bool = False,
+        zoom_out: bool = False,
+        rotate_with_proba: float = 1.0,
+    ) -> None:
+        super().__init__()
+        lower, upper = angle_limits
+        if lower >= upper:
+            raise ValueError("`angle_limits` must be an ordered tuple")
+        if not 0 <= rotate_with_proba <= 1:
+            raise ValueError("Probability of rotating the image should be between 0 and 1")
+        self._args = (angle_limits, zoom_in, zoom_out)
+        self._rotate_with_proba = rotate_with_proba
+
+    def forward(self, x: Any) -> Any:  # type: ignore[override]
+        if np.random.random() > self._rotate_with_proba:
+            return x
+        _require_floats(x)
+        return image.random_rotate(x, *self._args)
+
+
+def _require_floats(x: Any) -> None:
+    """Raise TypeError for an array that is not float32."""
+    if x.dtype != np.float32:
+        raise TypeError("This transformation only supports float32. Consider calling it after ToTensor")
 
 
 class RandomResizedCrop(Block):
