@@ -106,9 +106,7 @@ def test_cifar100_has_two_labels(fine: bool, tmp_path: Path) -> None:
     assert [int(label) for _, label in data] == (LABELS + 10 * fine).tolist()
     assert data[0][0].shape == (32, 32, 3) and (data[3][0].asnumpy() == COLOURS[3]).all()
     (tmp_path / "train.bin").write_bytes(b"x" * 100)
-    with pytest.raises(
-        mx.MXNetError, match=r"train.bin has 100 bytes, .* multiple of the 3074 of a record"
-    ):
+    with pytest.raises(mx.MXNetError, match=r"train.bin has 100 bytes, .* multiple of the 3074 of a record"):
         data._read_batch(str(tmp_path / "train.bin"))
 
 

@@ -1,12 +1,8 @@
-"""Batches of a dataset's samples, prefetched by workers.
-
-Workers are threads, also where MXNet starts processes. Decoding and arithmetic release the GIL, arrays are not copied
-between processes, and no process outlives the program.
-"""
+"""Batches of a dataset's samples, prefetched by worker processes or threads."""
 
 from __future__ import annotations
 
-from collections import deque
+import pickle
 from collections.abc import Callable, Iterator
 from multiprocessing.pool import ThreadPool
 from multiprocessing.reduction import ForkingPickler  # noqa: F401  # other packages import it from here
@@ -14,24 +10,64 @@ from typing import Any
 
 import numpy as np
 
-from ... import context
+from ... import autograd, context
 from ... import ndarray as nd
+from ...ndarray.array_classes import empty_array
+from ...tracebacks import api_boundary
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from .workers.pool import WorkerPool
+from .workers.seeds import EpochSeeds
+from .workers.transport import shared_array
 
 
+@api_boundary
 def default_batchify_fn(data: Any) -> Any:
     """Stack samples into one array with a leading batch axis. Samples that are tuples become a list of such arrays."""
-    if isinstance(data[0], nd.NDArray):
-        return nd.stack(*data)
-    if isinstance(data[0], tuple):
-        return [default_batchify_fn(parts) for parts in zip(*data, strict=True)]
-    data = np.asarray(data)
-    return nd.array(data, dtype=data.dtype)
+    return _batch(data, None)
 
 
+@api_boundary
 def default_mp_batchify_fn(data: Any) -> Any:
-    """`default_batchify_fn` with the result in context `cpu_shared`, as MXNet's worker processes return it."""
-    return _as_in_context(default_batchify_fn(data), context.Context("cpu_shared", 0))
+    """`default_batchify_fn` with arrays in context `cpu_shared`. A worker process writes large arrays directly into
+    memory that it shares with the loader's process."""
+    return _batch(data, context.cpu_shared())
+
+
+def _batch(data: Any, ctx: context.Context | None) -> Any:
+    """The samples as an array, or as a list of arrays: in `ctx`, which is cpu_shared or None for the default."""
+    if isinstance(data[0], nd.NDArray):
+        return _stack(data, ctx)
+    if isinstance(data[0], tuple):
+        return [_batch(parts, ctx) for parts in _transposed(data)]
+    values = np.asarray(data)
+    return nd.array(values, dtype=values.dtype, ctx=ctx)
+
+
+def _transposed(samples: Any) -> Any:
+    """The first elements of all samples, their second elements, and so on. ValueError if their numbers differ."""
+    sizes = {len(sample) for sample in samples}
+    if len(sizes) > 1:
+        raise ValueError(f"the samples of a batch have different numbers of elements: {sorted(sizes)}")
+    return zip(*samples, strict=True)
+
+
+def _stack(arrays: Any, ctx: context.Context | None) -> nd.NDArray:
+    """The arrays along a new first axis. MXNetError if their shapes or dtypes differ."""
+    first = arrays[0]
+    if autograd.is_recording() or not all(_is_alike(array, first) for array in arrays):
+        stacked = nd.stack(*arrays)
+        return stacked if ctx is None else stacked.as_in_context(ctx)
+    shape = (len(arrays), *first.shape)
+    batch = empty_array(shape, first._dtype, first.context) if ctx is None else shared_array(shape, first._dtype)
+    memory = batch._memory()
+    for position, array in enumerate(arrays):  # as fast as a compiled program, which each number of samples would need
+        memory[position] = array._memory()
+    return batch
+
+
+def _is_alike(array: Any, first: Any) -> bool:
+    """True for dense arrays of one shape and dtype in the host's memory."""
+    return type(array) is nd.NDArray and array._on_host and array._type() == first._type()
 
 
 def _as_in_context(data: Any, ctx: context.Context) -> Any:
@@ -43,13 +79,22 @@ def _as_in_context(data: Any, ctx: context.Context) -> Any:
     return data
 
 
+def _worker_fn(samples: Any, batchify_fn: Callable[[Any], Any], dataset: Any) -> Any:
+    """The batch of these samples: the task of a worker process."""
+    return batchify_fn([dataset[i] for i in samples])
+
+
 def _thread_worker_fn(samples: Any, batchify_fn: Callable[[Any], Any], dataset: Any) -> Any:
-    """The batch of these samples: the task of a worker."""
+    """The batch of these samples: the task of a worker thread."""
     return batchify_fn([dataset[i] for i in samples])
 
 
 class _MultiWorkerIter:
-    """The batches of one epoch. The workers load up to `prefetch` batches in advance."""
+    """The batches of one epoch, of which the workers load `prefetch` in advance.
+
+    Other packages derive from this class: `_push_next` gives the next batch to the workers, and `_data_buffer` has the
+    results by the numbers of batches, from `_rcvd_idx` to `_sent_idx`. A worker function of theirs returns a pickle.
+    """
 
     def __init__(
         self,
@@ -58,7 +103,7 @@ class _MultiWorkerIter:
         batch_sampler: Any,
         pin_memory: bool = False,
         pin_device_id: int = 0,
-        worker_fn: Callable[..., Any] = _thread_worker_fn,
+        worker_fn: Callable[..., Any] = _worker_fn,
         prefetch: int = 0,
         dataset: Any = None,
         data_loader: Any = None,
@@ -67,32 +112,49 @@ class _MultiWorkerIter:
         self._worker_pool = worker_pool
         self._batchify_fn = batchify_fn
         self._batch_sampler = batch_sampler
-        self._pinned = context.cpu_pinned(pin_device_id) if pin_memory else None
+        self._pin_memory = pin_memory
+        self._pin_device_id = pin_device_id
         self._worker_fn = worker_fn
         self._dataset = dataset
-        self._data_loader = data_loader  # a reference, so that the loader does not stop its workers
+        self._data_loader = data_loader  # a reference, so that the loader does not end its workers
         self._timeout = timeout
+        self._seeds = EpochSeeds() if isinstance(worker_pool, WorkerPool) else None
+        self._data_buffer: dict[int, Any] = {}
+        self._rcvd_idx = 0
+        self._sent_idx = 0
         self._iter = iter(batch_sampler)
-        self._pending: deque[Any] = deque()
-        for _ in range(max(prefetch, 1)):
+        for _ in range(prefetch):
             self._push_next()
 
     def __len__(self) -> int:
         return len(self._batch_sampler)
 
     def _push_next(self) -> None:
-        """Submit the next batch to the workers, if there is one."""
+        """Give the next batch to the workers, if there is one."""
         samples = next(self._iter, None)
-        if samples is not None:
-            task = (samples, self._batchify_fn, self._dataset)
-            self._pending.append(self._worker_pool.apply_async(self._worker_fn, task))
+        if samples is None:
+            return
+        call = self._worker_fn, (samples, self._batchify_fn, self._dataset)
+        if self._seeds is not None:
+            result = self._worker_pool.apply_async(*call, self._seeds.of(self._sent_idx))
+        else:
+            result = self._worker_pool.apply_async(*call)
+        self._data_buffer[self._sent_idx] = result
+        self._sent_idx += 1
 
     def __next__(self) -> Any:
-        if not self._pending:
-            raise StopIteration
-        batch = self._pending.popleft().get(self._timeout)
         self._push_next()
-        return batch if self._pinned is None else _as_in_context(batch, self._pinned)
+        if self._rcvd_idx == self._sent_idx:
+            raise StopIteration
+        try:
+            batch = self._data_buffer[self._rcvd_idx].get(self._timeout)
+        except StopIteration as error:  # of the dataset, in a thread: it must not end the epoch
+            raise RuntimeError("the dataset or batchify_fn raised StopIteration") from error
+        del self._data_buffer[self._rcvd_idx]
+        self._rcvd_idx += 1
+        if self._worker_fn not in (_worker_fn, _thread_worker_fn) and self._dataset is None:
+            batch = pickle.loads(batch)
+        return _as_in_context(batch, context.cpu_pinned(self._pin_device_id)) if self._pin_memory else batch
 
     def next(self) -> Any:
         """The next batch."""
@@ -106,9 +168,13 @@ class DataLoader:
     """Iterates over batches of a dataset.
 
     Samples come in order, shuffled, or in the order of `sampler`; or `batch_sampler` lists the samples of each batch.
-    `batchify_fn` joins the samples of a batch. If `num_workers` is positive, that many threads load `prefetch` batches
-    in advance (default: `2 * num_workers`), and a batch that takes longer than `timeout` seconds raises
-    `multiprocessing.TimeoutError`. With `auto_reload`, the end of an epoch starts loading the next one.
+    `batchify_fn` joins the samples of a batch. If `num_workers` is positive, that many processes (or threads, with
+    `thread_pool`) load `prefetch` batches in advance (default: `2 * num_workers`), and a batch that takes longer than
+    `timeout` seconds raises `multiprocessing.TimeoutError`. With `auto_reload`, the end of an epoch starts loading the
+    next one.
+
+    An error in a worker is raised where the batch would be. If a worker dies, MXNetError is raised at once; the next
+    epoch starts new workers.
     """
 
     def __init__(
@@ -136,9 +202,9 @@ class DataLoader:
         self._timeout = timeout
         self._batch_sampler = _batches(dataset, batch_size, shuffle, sampler, last_batch, batch_sampler)
         self._num_workers = max(num_workers, 0)
-        self._worker_pool = ThreadPool(self._num_workers) if self._num_workers else None
         self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
         self._batchify_fn = batchify_fn or (default_mp_batchify_fn if self._num_workers else default_batchify_fn)
+        self._worker_pool = self._start_workers()
         self.auto_reload = auto_reload
         self._iter: Iterator[Any] | None = None
         if auto_reload:
@@ -153,15 +219,26 @@ class DataLoader:
         if self._iter is None and self.auto_reload:
             self.refresh()
 
+    def _start_workers(self) -> Any:
+        """The workers of this loader; None without any."""
+        if not self._num_workers:
+            return None
+        if self._thread_pool:
+            return ThreadPool(self._num_workers)
+        return WorkerPool(self._num_workers, (self._dataset, self._batchify_fn))
+
     def _prefetch_iter(self) -> Iterator[Any]:
         if self._worker_pool is None:
             return self._own_iter()
+        if isinstance(self._worker_pool, WorkerPool) and not self._worker_pool.alive:
+            self._worker_pool = self._start_workers()
         return _MultiWorkerIter(
             self._worker_pool,
             self._batchify_fn,
             self._batch_sampler,
             pin_memory=self._pin_memory,
             pin_device_id=self._pin_device_id,
+            worker_fn=_thread_worker_fn if self._thread_pool else _worker_fn,
             prefetch=self._prefetch,
             dataset=self._dataset,
             data_loader=self,
