@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
 from collections.abc import Iterator
-from multiprocessing import TimeoutError as BatchTimeout
 from typing import Any
 
 import mxforge as mx

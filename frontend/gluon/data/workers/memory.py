@@ -81,8 +81,8 @@ class Arena:
     def __init__(self) -> None:
         self.created: list[tuple[int, int, int]] = []
         self.dropped: list[int] = []
-        self._lent: dict[int, Block] = {}
-        self._idle: list[Block] = []
+        self._blocks: dict[int, Block] = {}  # all: otherwise one could be garbage together with its last storage, whose
+        self._idle: list[Block] = []  # finalizer adds it here after its memory has been unmapped
         self._count = 0
 
     def allocate(self, nbytes: int) -> BlockStorage:
@@ -95,7 +95,7 @@ class Arena:
             block = self._idle.pop(position)
         else:
             if self._idle:
-                self.dropped.append(self._idle.pop().number)
+                self._drop(self._idle.pop())
             block = self._create(nbytes)
         block.users = 1
         return BlockStorage(self, block, nbytes)
@@ -108,19 +108,23 @@ class Arena:
         except BaseException:
             os.close(descriptor)
             raise
+        self._blocks[block.number] = block
         self._count += 1
         self.created.append((block.number, size, descriptor))
         return block
 
+    def _drop(self, block: Block) -> None:
+        del self._blocks[block.number]
+        self.dropped.append(block.number)
+
     def lend(self, block: Block) -> int:
         """Keep the block for the loader's process. Returns its number."""
         block.users += 1
-        self._lent[block.number] = block
         return block.number
 
     def take_back(self, number: int) -> None:
         """The loader's process does not need the block any more."""
-        self.unuse(self._lent.pop(number))
+        self.unuse(self._blocks[number])
 
     def unuse(self, block: Block) -> None:
         """One user of the block less."""

@@ -6,9 +6,8 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable
-from typing import Any
-
 from multiprocessing.reduction import ForkingPickler
+from typing import Any
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 

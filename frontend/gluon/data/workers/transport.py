@@ -10,6 +10,7 @@ import io
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -77,10 +78,12 @@ class _BatchPickler(pickle.Pickler):
     """Pickles arrays as references to blocks: `arrays`, and `buffers` for those of NumPy."""
 
     def __init__(self, stream: io.BytesIO, arena: Arena) -> None:
-        super().__init__(stream, pickle.HIGHEST_PROTOCOL, buffer_callback=self._is_small)
+        buffers: list[BlockStorage] = []
+        # Not a method: the pickler would be garbage in a cycle, and keep the blocks until a collection.
+        super().__init__(stream, pickle.HIGHEST_PROTOCOL, buffer_callback=partial(_is_small, buffers, arena))
         self.dispatch_table = ForkingPickler(stream).dispatch_table  # type: ignore[attr-defined]
         self.arrays: list[BlockStorage] = []
-        self.buffers: list[BlockStorage] = []
+        self.buffers = buffers
         self._arena = arena
 
     def reducer_override(self, obj: Any) -> Any:
@@ -101,12 +104,13 @@ class _BatchPickler(pickle.Pickler):
         self.arrays.append(obj)
         return len(self.arrays) - 1
 
-    def _is_small(self, buffer: pickle.PickleBuffer) -> bool:
-        """True for a buffer that becomes a part of the pickle."""
-        with buffer.raw() as content:
-            if content.nbytes >= _SMALL:
-                self.buffers.append(_copied(content, self._arena))
-            return content.nbytes < _SMALL
+
+def _is_small(buffers: list[BlockStorage], arena: Arena, buffer: pickle.PickleBuffer) -> bool:
+    """True for a buffer that becomes a part of the pickle. Others are copied to blocks, which are added to `buffers`."""
+    with buffer.raw() as content:
+        if content.nbytes >= _SMALL:
+            buffers.append(_copied(content, arena))
+        return content.nbytes < _SMALL
 
 
 class _BatchUnpickler(pickle.Unpickler):
