@@ -19,6 +19,8 @@ from .....runtime.storage import Storage, size_of_block
 from ....base import MXNetError
 from ....tracebacks import cause_of
 
+_FEW_BLOCKS = 16
+
 
 class Mapping:
     """A file that is mapped into this process, until this object is freed."""
@@ -97,8 +99,15 @@ class Arena:
             if self._idle:
                 self._drop(self._idle.pop())
             block = self._create(nbytes)
+        self._trim()
         block.users = 1
         return BlockStorage(self, block, nbytes)
+
+    def _trim(self) -> None:
+        """Drop the smallest idle blocks if most blocks are idle: the loader's process used more batches at once."""
+        used = len(self._blocks) - len(self._idle)
+        for _ in range(len(self._idle) - max(_FEW_BLOCKS, 2 * used)):
+            self._drop(self._idle.pop(0))
 
     def _create(self, nbytes: int) -> Block:
         size = -(-size_of_block(nbytes) // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -210,8 +210,8 @@ class WorkerPool:
                 left = _POLL_SECONDS if end is None else min(_POLL_SECONDS, end - time.monotonic())
                 if left <= 0:
                     raise multiprocessing.TimeoutError(
-                        f"no batch within {timeout} seconds: the dataset, its transforms or batchify_fn take longer, or "
-                        "wait for something. DataLoader(timeout=...) allows more time"
+                        f"no batch within {timeout} seconds: the dataset, its transforms or batchify_fn take longer, "
+                        "or wait for something. DataLoader(timeout=...) allows more time"
                     )
                 self._exchange(left)
 

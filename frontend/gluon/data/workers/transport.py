@@ -106,7 +106,7 @@ class _BatchPickler(pickle.Pickler):
 
 
 def _is_small(buffers: list[BlockStorage], arena: Arena, buffer: pickle.PickleBuffer) -> bool:
-    """True for a buffer that becomes a part of the pickle. Others are copied to blocks, which are added to `buffers`."""
+    """True for a buffer that becomes a part of the pickle. Others are copied to blocks, and added to `buffers`."""
     with buffer.raw() as content:
         if content.nbytes >= _SMALL:
             buffers.append(_copied(content, arena))
