@@ -14,6 +14,7 @@ from ... import autograd, context
 from ... import ndarray as nd
 from ...ndarray.array_classes import empty_array
 from ...tracebacks import api_boundary
+from ...util import is_np_array, is_np_shape, set_np
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from .workers.pool import WorkerPool
 from .workers.seeds import EpochSeeds
@@ -164,6 +165,13 @@ class _MultiWorkerIter:
         return self
 
 
+class _Threads(ThreadPool):
+    """The worker threads of a loader, which ends them."""
+
+    def __del__(self, *_: Any) -> None:
+        """ThreadPool warns if it is garbage before it is ended, and garbage has no order."""
+
+
 class DataLoader:
     """Iterates over batches of a dataset.
 
@@ -224,7 +232,7 @@ class DataLoader:
         if not self._num_workers:
             return None
         if self._thread_pool:
-            return ThreadPool(self._num_workers)
+            return _Threads(self._num_workers, set_np, (is_np_shape(), is_np_array()))
         return WorkerPool(self._num_workers, (self._dataset, self._batchify_fn))
 
     def _prefetch_iter(self) -> Iterator[Any]:

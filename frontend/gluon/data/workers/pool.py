@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
-from multiprocessing.pool import RemoteTraceback
 from multiprocessing.reduction import recv_handle
 from typing import Any
 
@@ -36,6 +35,10 @@ _OVERHEAD = 1 << 10  # of a message in a socket
 _POLL_SECONDS = 1.0  # between checks that workers live whose sockets are still open in a process that they started
 _EXIT_SECONDS = 0.2  # for a worker to leave its loop before it is terminated
 _TERMINATION_SECONDS = 2.0  # for a worker to end before it is killed
+
+
+class WorkerTraceback(Exception):
+    """The traceback of an error in a worker, as text. It is the cause of the error that the loader raises."""
 
 
 class Result:
@@ -278,7 +281,7 @@ def _raise(failure: Failure, worker: int) -> None:
         error: Exception = MXNetError(f"worker {worker} of a DataLoader raised {failure.text}")
     else:
         error = pickle.loads(failure.error)
-    raise error from RemoteTraceback(f'\n"""\n{failure.traceback}"""')
+    raise error from WorkerTraceback(f"\n\n{failure.traceback}")
 
 
 def _stop(workers: list[_Worker], owner: int) -> None:
