@@ -48,7 +48,8 @@ def test_mnist(kind: str, tmp_path: Path) -> None:
 
     data = Small(str(tmp_path), transform=lambda image, label: (image, label + 1))
     assert len(data) == 5 and len(Small(str(tmp_path), train=False)) == 5
-    image, label = data[2]  # type: Any, Any
+    sample: Any = data[2]
+    image, label = sample
     assert isinstance(image, mx.nd.NDArray) and image.dtype == np.uint8 and (image.asnumpy() == IMAGES[2]).all()
     assert label == 5 and label.dtype == np.int32
     batches = list(mx.gluon.data.DataLoader(data, 2))

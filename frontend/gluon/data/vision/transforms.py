@@ -10,6 +10,7 @@ import numpy as np
 
 from .... import image
 from ....base import numeric_types
+from ....ndarray import NDArray
 from ...block import Block, HybridBlock
 from ...nn import HybridSequential, Sequential
 
@@ -17,18 +18,38 @@ Size = int | tuple[int, int]
 """Width and height, or one number for both."""
 
 
+_MANY_SHAPES = 3
+
+
 def _pair(size: Size) -> tuple[int, int]:
     return (size, size) if isinstance(size, numeric_types) else size  # type: ignore[return-value]
 
 
+class _Compiled(HybridBlock):
+    """A transform that is hybridized when it meets the third shape: an operator that is called by itself builds a
+    program for each shape, which takes longer than an image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shapes: set[tuple[int, ...]] = set()
+        self._own = type(self).hybrid_forward.__module__ == __name__  # a class derived from it may need arrays
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        if self._own and not self._active and isinstance(x, NDArray):
+            self._shapes.add(x.shape)
+            if len(self._shapes) == _MANY_SHAPES:
+                self.hybridize()
+        return super().forward(x, *args)
+
+
 class Compose(Sequential):
-    """A chain of transforms. Consecutive transforms that can be hybridized are compiled together."""
+    """A chain of transforms. Consecutive transforms that can be hybridized are compiled together, except `Resize`."""
 
     def __init__(self, transforms: Sequence[Any]) -> None:
         super().__init__()
         hybrid: list[Any] = []
         for transform in [*transforms, None]:
-            if isinstance(transform, HybridBlock):
+            if isinstance(transform, HybridBlock) and not isinstance(transform, Resize):
                 hybrid.append(transform)
                 continue
             self._add_hybrid(hybrid)
@@ -46,7 +67,7 @@ class Compose(Sequential):
             self.add(block)
 
 
-class Cast(HybridBlock):
+class Cast(_Compiled):
     """Casts to `dtype`."""
 
     def __init__(self, dtype: Any = "float32") -> None:
@@ -69,14 +90,14 @@ class RandomApply(Sequential):
         return x if self.p < random.random() else self.transforms(x)
 
 
-class ToTensor(HybridBlock):
+class ToTensor(_Compiled):
     """Converts uint8 (..., H, W, C) in [0, 255] to float32 (..., C, H, W) in [0, 1]."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.image.to_tensor(x)
 
 
-class Normalize(HybridBlock):
+class Normalize(_Compiled):
     """(x - mean) / std per channel, for (..., C, H, W)."""
 
     def __init__(self, mean: Any = 0.0, std: Any = 1.0) -> None:
@@ -149,7 +170,7 @@ class RandomResizedCrop(Block):
         return image.random_size_crop(x, *self._args)[0]
 
 
-class CropResize(HybridBlock):
+class CropResize(_Compiled):
     """The crop at (x, y) with `width` and `height`, resized to `size` unless it is None."""
 
     def __init__(
@@ -165,7 +186,9 @@ class CropResize(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         out = F.image.crop(x, self._x, self._y, self._width, self._height)
-        return F.image.resize(out, self._size, False, self._interpolation or 1) if self._size else out
+        if not self._size:
+            return out
+        return F.image.resize(out, self._size, False, 1 if self._interpolation is None else self._interpolation)
 
 
 class CenterCrop(Block):
@@ -180,7 +203,11 @@ class CenterCrop(Block):
 
 
 class Resize(HybridBlock):
-    """Resizes to `size`. If `size` is one number and `keep_ratio` is set, it is the length of the shorter side."""
+    """Resizes to `size`. If `size` is one number and `keep_ratio` is set, it is the length of the shorter side.
+
+    OpenCV resizes an image of bytes, if it is installed. A compiled program serves one size of images alone, because
+    the weights of its pixels are constants.
+    """
 
     def __init__(self, size: Size, keep_ratio: bool = False, interpolation: int = 1) -> None:
         super().__init__()
@@ -191,22 +218,35 @@ class Resize(HybridBlock):
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.image.resize(x, self._size, self._keep, self._interpolation)
 
+    def forward(self, x: Any, *args: Any) -> Any:
+        if not isinstance(x, NDArray) or x.ndim != 3 or x.dtype != np.uint8 or x.context.device_type == "gpu":
+            return super().forward(x, *args)
+        return image.imresize(x, *self._target(x.shape), self._interpolation)
 
-class RandomFlipLeftRight(HybridBlock):
+    def _target(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """The new width and height of an image."""
+        height, width, _ = shape
+        if not isinstance(self._size, numeric_types) or not self._keep:
+            return _pair(self._size)
+        size: Any = self._size
+        return (size * width // height, size) if height < width else (size, size * height // width)
+
+
+class RandomFlipLeftRight(_Compiled):
     """Flips left to right with probability 1/2."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.image.random_flip_left_right(x)
 
 
-class RandomFlipTopBottom(HybridBlock):
+class RandomFlipTopBottom(_Compiled):
     """Flips top to bottom with probability 1/2."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.image.random_flip_top_bottom(x)
 
 
-class RandomBrightness(HybridBlock):
+class RandomBrightness(_Compiled):
     """Scales brightness by a random factor in [max(0, 1 - brightness), 1 + brightness]."""
 
     def __init__(self, brightness: float) -> None:
@@ -217,7 +257,7 @@ class RandomBrightness(HybridBlock):
         return F.image.random_brightness(x, *self._args)
 
 
-class RandomContrast(HybridBlock):
+class RandomContrast(_Compiled):
     """Scales contrast by a random factor in [max(0, 1 - contrast), 1 + contrast]."""
 
     def __init__(self, contrast: float) -> None:
@@ -228,7 +268,7 @@ class RandomContrast(HybridBlock):
         return F.image.random_contrast(x, *self._args)
 
 
-class RandomSaturation(HybridBlock):
+class RandomSaturation(_Compiled):
     """Scales saturation by a random factor in [max(0, 1 - saturation), 1 + saturation]."""
 
     def __init__(self, saturation: float) -> None:
@@ -239,7 +279,7 @@ class RandomSaturation(HybridBlock):
         return F.image.random_saturation(x, *self._args)
 
 
-class RandomHue(HybridBlock):
+class RandomHue(_Compiled):
     """Changes the hue by a random factor in [max(0, 1 - hue), 1 + hue]."""
 
     def __init__(self, hue: float) -> None:
@@ -250,7 +290,7 @@ class RandomHue(HybridBlock):
         return F.image.random_hue(x, *self._args)
 
 
-class RandomColorJitter(HybridBlock):
+class RandomColorJitter(_Compiled):
     """Changes brightness, contrast, saturation and hue at random."""
 
     def __init__(self, brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0) -> None:
@@ -261,7 +301,7 @@ class RandomColorJitter(HybridBlock):
         return F.image.random_color_jitter(x, *self._args)
 
 
-class RandomLighting(HybridBlock):
+class RandomLighting(_Compiled):
     """Adds noise of standard deviation `alpha` along the principal components of colour."""
 
     def __init__(self, alpha: float) -> None:
