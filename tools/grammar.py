@@ -302,12 +302,15 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_inputs(parser)
     parser.add_argument(
         "--suite",
-        choices=(*SUITES, *OPERATORS, "operators", "calls", "shapes", *STEPS, "training", *AUGMENTERS, "augmenters"),
+        choices=(
+            *(*SUITES, *OPERATORS, "operators", "calls", "shapes", "loader"),
+            *(*STEPS, "training", *AUGMENTERS, "augmenters"),
+        ),
         metavar="NAME",
         help=f"a micro workload instead of a model: {', '.join(SUITES)}; an operator on large arrays: "
         f"{', '.join(OPERATORS)}, or operators for all of them; calls: first calls and calls with new shapes; "
-        "shapes: calls of hybridized networks with new shapes; one step of training: "
-        f"{', '.join(STEPS)}, or training for all of them; work on 32 photographs: "
+        "shapes: calls of hybridized networks with new shapes; loader: an epoch of a data loader; "
+        f"one step of training: {', '.join(STEPS)}, or training for all of them; work on 32 photographs: "
         f"{', '.join(AUGMENTERS)}, or augmenters for all of them",
     )
     parser.add_argument("--batch", type=positive, metavar="N", help="the first extent of every input")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ..progress import Progress
 from .augmenters import AUGMENTERS
 from .calls import measure_calls
 from .measure import Figures, Participant, measure
+from .photos import COUNT, SIZE, TOLERANCE, write_photos
 from .report import Conditions, as_json, as_markdown, as_text
 from .shapes import measure_shapes
 from .suites import suite
@@ -40,7 +42,8 @@ Measured = tuple[Conditions, Sequence[Figures]]
 class Workload:
     """What is measured: the arrays that all engines load, and the spec for each of them.
 
-    `shapes` are those of the report. `threads` are the most that a compiled model runs on.
+    `shapes` are those of the report. `threads` are the most that a compiled model runs on. `files` is the folder that
+    the specs refer to, which lives as long as this.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Workload:
     shapes: dict[str, list[int]]
     tolerance: float = 1e-5
     threads: int | None = None
+    files: TemporaryDirectory[str] | None = None
 
 
 _MANY = {"operators": OPERATORS, "training": STEPS, "augmenters": tuple(AUGMENTERS)}
@@ -144,6 +148,8 @@ def _suite(options: argparse.Namespace) -> Workload:
         return _training(options.suite)
     if options.suite in AUGMENTERS:
         return _augmenters(options.suite)
+    if options.suite == "loader":
+        return _loader()
     words, arrays = suite(options.suite)
     engines = ("mxforge", "mxnet", "mxnet-mkldnn", "torch", "numpy")
     specs = _SuiteSpecs({engine: {"suite": options.suite} for engine in engines})
@@ -161,6 +167,14 @@ def _augmenters(name: str) -> Workload:
     found = AUGMENTERS[name]
     specs = _SuiteSpecs({engine: found.spec() for engine in ("mxforge", "mxnet")})
     return Workload(f"{name} ({found.words})", found.arrays(), specs, {}, found.tolerance)
+
+
+def _loader() -> Workload:
+    files = TemporaryDirectory(prefix="mxforge-bench-photos-")
+    write_photos(Path(files.name))
+    specs = _SuiteSpecs({engine: {"feeding": True, "folder": files.name} for engine in ("mxforge", "mxnet", "torch")})
+    shapes = {"images": [COUNT, SIZE, SIZE, 3]}
+    return Workload("loader (an epoch with two workers)", {}, specs, shapes, TOLERANCE, files=files)
 
 
 def _model(options: argparse.Namespace) -> Workload:

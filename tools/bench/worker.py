@@ -63,6 +63,8 @@ class Session:
             return load_neighbour(self.engine.training).load(self.engine, spec, arrays)
         if "iterator" in spec:
             return load_neighbour("augmenters_mxnet").load(self.engine, spec, arrays)
+        if "feeding" in spec:
+            return load_neighbour("feeding").load(self.engine, spec, arrays)
         return self.engine.load(spec, arrays)
 
     def outputs(self, request):
