@@ -13,9 +13,10 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.tools.bench import augmenters, augmenters_mxnet, process, training_mxnet, training_torch
+from mxforge.tools.bench import augmenters, augmenters_mxnet, feeding, process, training_mxnet, training_torch
 from mxforge.tools.bench.engines import ARGUMENTS, ENGINES, Numpy, TrainingProgram
 from mxforge.tools.bench.measure import difference
+from mxforge.tools.bench.photos import write_photos
 from mxforge.tools.bench.process import Worker, WorkerError
 from mxforge.tools.bench.report import time_text
 from mxforge.tools.bench.shapes import WORKLOADS, measure_workload
@@ -207,6 +208,18 @@ def test_results_of_training_are_losses_and_changes_of_weights() -> None:
     found, *changes = program.outputs()
     assert found.tolist() == [0, 1, 2, 3, 4]
     assert [c.tolist() for c in changes] == [[[5.0] * 3] * 2] * 3
+
+
+def test_an_epoch_of_a_loader(tmp_path: Path) -> None:
+    write_photos(tmp_path, 12)
+    engine = ENGINES["mxforge"](1)
+    program = feeding.load(engine, {"folder": str(tmp_path)}, [])
+    program.run(2)
+    images, labels = program.outputs()
+    assert images.shape == (12, 3, 224, 224) and sorted(labels) == [0, 0, 1, 1, *range(2, 10)]
+    expected = engine.mx.image.imread(str(tmp_path / "class3" / "0003.jpg")).asnumpy()[16:240, 16:240]
+    mean, std = np.array(feeding.MEAN), np.array(feeding.STD)
+    np.testing.assert_allclose(images[5].transpose(1, 2, 0), (expected / 255 - mean) / std, rtol=1e-4, atol=1e-5)
 
 
 def test_an_update_suite_updates_with_momentum() -> None:

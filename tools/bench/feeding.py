@@ -1,4 +1,4 @@
-"""The suite `images`: an epoch of a data loader with worker processes over image files. `worker.py` runs this file.
+"""The suite `loader`: an epoch of a data loader with worker processes over image files. `worker.py` runs this file.
 
 All frameworks read the same folder: random crop, random mirror, tensor, normalization, batches in shuffled order. The
 compared result is the first batch of a loader with a central crop. This file must run on Python 3.7, which old

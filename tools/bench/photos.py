@@ -1,4 +1,4 @@
-"""The image files of the suite `images`."""
+"""The image files of the suite `loader`."""
 
 from __future__ import annotations
 

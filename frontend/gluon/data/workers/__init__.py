@@ -7,5 +7,5 @@
     process     the loop of a worker
     pool        the loader's side: sends tasks, receives batches, notices dead workers
 
-Each worker has a socket of its own and no locks in common with the others, so that a killed worker blocks nobody.
+Each worker has a socket of its own and no locks in common with the others, so that a killed worker does not block another process.
 """

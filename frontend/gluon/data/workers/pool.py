@@ -1,6 +1,6 @@
 """The worker processes of a loader, as its own process sees them.
 
-The pool has no threads: it sends tasks when they are added, and receives answers when somebody waits for one.
+The pool has no threads: it sends tasks when they are added, and receives answers while a thread waits for one.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Worker:
         return not self.tasks or sum(self.tasks.values()) + nbytes <= _MOST_UNREAD
 
     def cancel(self, numbers: Iterable[int]) -> None:
-        """Note that nobody waits for these tasks. The next message tells the worker."""
+        """Note that the results of these tasks are unused. The next message passes that on."""
         for number in numbers:
             if self.tasks.pop(number, None) is not None:
                 self.cancelled.append(number)
@@ -173,7 +173,7 @@ class WorkerPool:
         self._numbers = 0
         self._results: weakref.WeakValueDictionary[int, Result] = weakref.WeakValueDictionary()
         self._waiting: deque[Task] = deque()  # tasks that no worker has room for
-        self._dropped: deque[int] = deque()  # tasks whose results nobody waits for; finalizers append to it
+        self._dropped: deque[int] = deque()  # tasks with unused results; finalizers append to it
         self._workers: list[_Worker] = []
         self._stop = weakref.finalize(self, _stop, self._workers, self._owner)
         start, context = Start(self._constants, is_np_shape(), is_np_array()), _process_context()
@@ -201,7 +201,7 @@ class WorkerPool:
         return result
 
     def forget(self, number: int) -> None:
-        """Nobody waits for this task any more. Finalizers call this at any point, so it only takes a note."""
+        """The result of this task is unused. Finalizers call this at any point, so it only takes a note."""
         self._dropped.append(number)
 
     def receive(self, result: Result, timeout: float | None) -> None:
@@ -297,7 +297,7 @@ def _stop(workers: list[_Worker], owner: int) -> None:
 
 
 def _process_context() -> Any:
-    """How workers start: as multiprocessing's start method says, by default as a fork on Linux. A fork needs no pickles
+    """How workers start: by multiprocessing's start method if it is set, else as a fork on Linux. A fork needs no pickles
     of the dataset and of functions."""
     method = multiprocessing.get_start_method(allow_none=True)
     return multiprocessing.get_context(method or ("fork" if sys.platform == "linux" else None))
