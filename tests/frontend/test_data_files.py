@@ -51,7 +51,7 @@ def test_mnist(kind: str, tmp_path: Path) -> None:
     sample: Any = data[2]
     image, label = sample
     assert isinstance(image, mx.nd.NDArray) and image.dtype == np.uint8 and (image.asnumpy() == IMAGES[2]).all()
-    assert label == 5 and label.dtype == np.int32
+    assert label.dtype == np.int32 and label == 5
     batches = list(mx.gluon.data.DataLoader(data, 2))
     assert [x.shape for x, _ in batches] == [(2, 28, 28, 1), (2, 28, 28, 1), (1, 28, 28, 1)]
     assert [y.asnumpy().tolist() for _, y in batches] == [[4, 2], [5, 2], [6]] and batches[0][1].dtype == np.int32

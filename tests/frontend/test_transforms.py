@@ -36,7 +36,7 @@ def launches(block: Any, image: Any, path: Path) -> list[str]:
 def test_a_chain_is_one_launch_per_image_or_batch(shape: tuple[int, ...], tmp_path: Path) -> None:
     chain = made.Compose([made.ToTensor(), made.Normalize((0.1, 0.2, 0.3), (2, 3, 4))])
     image = picture(*shape)
-    expected = (image.asnumpy() / np.float32(255) - np.float32([0.1, 0.2, 0.3])) / np.float32([2, 3, 4])
+    expected = (image.asnumpy() / 255 - np.array([0.1, 0.2, 0.3])) / np.array([2, 3, 4])
     np.testing.assert_allclose(chain(image).asnumpy(), np.moveaxis(expected, -1, -3), rtol=1e-5, atol=1e-6)
     assert len(launches(chain, image, tmp_path / "trace.json")) == 1
 
@@ -52,7 +52,8 @@ def test_one_program_serves_images_of_many_sizes() -> None:
     chain = made.Compose([made.Resize(8, keep_ratio=True), made.RandomFlipLeftRight(), made.ToTensor()])
     alone, flip = made.ToTensor(), made.RandomFlipTopBottom()
     for height, width in SIZES[:4]:
-        chain(picture(height, width)), alone(picture(height, width)), flip(picture(height, width))
+        for block in (chain, alone, flip):
+            block(picture(height, width))
     before = statistics.modules
     for height, width in SIZES[4:]:
         image = picture(height, width)

@@ -7,6 +7,8 @@ frameworks require.
 
 from __future__ import annotations
 
+import importlib
+
 WORKERS = 2
 BATCH = 32
 CROP = 224
@@ -54,9 +56,8 @@ def mxnet_loaders(engine, folder):
 
 def torch_loaders(engine, folder):
     """The same with torchvision, whose workers live on after an epoch."""
-    from torchvision import datasets, transforms
-
-    data = engine.torch.utils.data
+    torchvision = importlib.import_module("torchvision")
+    data, datasets, transforms = engine.torch.utils.data, torchvision.datasets, torchvision.transforms
     tensor = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
     random = transforms.Compose([transforms.RandomCrop(CROP), transforms.RandomHorizontalFlip(), *tensor])
     central = transforms.Compose([transforms.CenterCrop(CROP), *tensor])
