@@ -50,7 +50,7 @@ NAMES = {
     },
     "worker processes of MXNet's loaders": {
         "gluon.data.dataloader": """ConnectionWrapper Queue SimpleQueue _MultiWorkerIterV1 _thread_worker_initializer
-        _worker_dataset _worker_fn _worker_initializer fetcher_loop_v1 rebuild_ndarray rebuild_np_ndarray
+        _worker_dataset _worker_initializer fetcher_loop_v1 rebuild_ndarray rebuild_np_ndarray
         reduce_ndarray reduce_np_ndarray worker_loop_v1""",
     },
     "mxforge.runtime is a package of mxforge's own": {

@@ -7,5 +7,6 @@
     process     the loop of a worker
     pool        the loader's side: sends tasks, receives batches, notices dead workers
 
-Each worker has a socket of its own and no locks in common with the others, so that a killed worker does not block another process.
+Each worker has a socket of its own and no locks in common with the others, so that a killed worker does not block
+another process.
 """

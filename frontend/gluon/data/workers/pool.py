@@ -297,8 +297,8 @@ def _stop(workers: list[_Worker], owner: int) -> None:
 
 
 def _process_context() -> Any:
-    """How workers start: by multiprocessing's start method if it is set, else as a fork on Linux. A fork needs no pickles
-    of the dataset and of functions."""
+    """How workers start: by multiprocessing's start method if it is set, else as a fork on Linux. A fork needs no
+    pickles of the dataset and of functions."""
     method = multiprocessing.get_start_method(allow_none=True)
     return multiprocessing.get_context(method or ("fork" if sys.platform == "linux" else None))
 
