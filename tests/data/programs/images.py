@@ -291,9 +291,6 @@ def refused_iterators(mx):
 
 
 @program
-@program
-@program
-@program
 def training_from_records(mx):
     """A network that Module trains on batches of a record file."""
     logging.getLogger().setLevel(logging.ERROR)
@@ -314,6 +311,3 @@ def training_from_records(mx):
         score = module.score(batches, "acc")[0][1]
     arguments, _ = module.get_params()
     return [sketch(arguments["fc_weight"]), numbers(arguments["fc_bias"]), score]
-
-
-@program

@@ -10,6 +10,7 @@ from program import failure, fill, gather, numbers, sketch
 PROGRAMS, program = gather()
 
 
+@program
 def augmenters_for_detection(mx):
     D = mx.image.detection
     every = [
@@ -43,6 +44,7 @@ def augmenters_for_detection(mx):
     return [found, [failure(f) for f in bad]]
 
 
+@program
 def created_for_detection(mx):
     found = []
     for number, arguments in enumerate(
@@ -64,6 +66,7 @@ def created_for_detection(mx):
     return found
 
 
+@program
 def batches_for_detection(mx):
     def iterator(**arguments):
         return mx.image.ImageDetIter(2, (3, 20, 24), **arguments)
@@ -96,6 +99,7 @@ def batches_for_detection(mx):
     return found
 
 
+@program
 def training_a_detector(mx):
     """A small detector that Gluon trains on batches with boxes, which are cropped and padded at random."""
     seed(2)
