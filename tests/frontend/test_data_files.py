@@ -145,4 +145,4 @@ def test_the_error_for_a_file_that_cannot_be_downloaded(tmp_path: Path, monkeypa
         with pytest.raises(OSError) as caught:
             make(str(tmp_path / "root"))
         (note,) = caught.value.__notes__
-        assert f"put the file, whose SHA-1 is {sha1}, at {tmp_path}/root/{name} yourself" in note
+        assert f"put the file, whose SHA-1 is {sha1}, at {tmp_path / 'root' / name} yourself" in note
