@@ -1,9 +1,4 @@
-"""RecordIO files: sequences of byte records, read in order or by an index, and the header of image records.
-
-A record is the word MAGIC, a word with the length in its low 29 bits, the bytes, and zeros up to a multiple of 4. If
-the data contain MAGIC at a multiple of 4, the record is split there and MAGIC is omitted; the upper 3 bits of the
-length word number the kind of part: whole, first, middle or last. All words are little-endian.
-"""
+"""RecordIO files: sequences of byte records, read in order or by an index, and the header of image records."""
 
 from __future__ import annotations
 
@@ -17,13 +12,10 @@ from typing import IO, Any
 import numpy as np
 
 from .base import MXNetError
+from .record_format import HEAD as _HEAD
+from .record_format import encode_record, parse_record, truncated
 from .tracebacks import cause_of
 
-_MAGIC = 0xCED7230A
-_MAGIC_BYTES = struct.pack("<I", _MAGIC)
-_LENGTH_BITS = 29
-_LONGEST = (1 << _LENGTH_BITS) - 1
-_WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _IR_FORMAT = "IfQQ"
 _IR_SIZE = struct.calcsize(_IR_FORMAT)
 
@@ -96,64 +88,35 @@ class MXRecordIO:
         """Append a record of at most 2**29 - 1 bytes."""
         assert self.writable
         self._check_pid()
-        if len(buf) > _LONGEST:
-            raise MXNetError(f"a record holds at most {_LONGEST} bytes, not {len(buf)}")
-        parts = _split_at_magic(bytes(buf))
-        for number, part in enumerate(parts):
-            kind = _WHOLE if len(parts) == 1 else _FIRST if not number else _MIDDLE
-            kind = _LAST if number and number == len(parts) - 1 else kind
-            self.handle.write(struct.pack("<II", _MAGIC, kind << _LENGTH_BITS | len(part)))
-            self.handle.write(part + b"\0" * (-len(part) % 4))
+        try:
+            self.handle.write(encode_record(bytes(buf)))
+        except ValueError as error:
+            raise MXNetError(str(error)) from cause_of(error)
 
     def read(self) -> bytes | None:
         """The next record, or None at the end. MXNetError if the file is damaged or truncated."""
         assert not self.writable
         self._check_pid()
-        kind, data = self._read_part()
-        if data is None or kind == _WHOLE:
-            return data
-        if kind != _FIRST:
-            raise self._damaged("a record starts with a middle or last part")
-        parts = [data]
-        while kind != _LAST:
-            kind, data = self._read_part()
-            if data is None or kind not in (_MIDDLE, _LAST):
-                raise self._damaged("a record lacks its last part")
-            parts.append(data)
-        return _MAGIC_BYTES.join(parts)
-
-    def _read_part(self) -> tuple[int, bytes | None]:
-        """The kind of the next part and its bytes, which are None at the end of the file."""
-        head = self.handle.read(8)
+        head = self.handle.read(_HEAD)
         if not head:
-            return _WHOLE, None
-        if len(head) < 8:
-            raise self._damaged("it ends within the header of a record")
-        magic, word = struct.unpack("<II", head)
-        if magic != _MAGIC:
-            raise self._damaged("no record starts here")
-        length = word & _LONGEST
-        padded = length + -length % 4
-        if padded > self.size - self.handle.tell():
-            raise self._damaged(f"a record of {length} bytes exceeds the end of the file")
-        return word >> _LENGTH_BITS, self.handle.read(padded)[:length]
+            return None
+        begin = self.handle.tell() - len(head)
+        data, used = self._parse(head, begin)
+        while data is None:
+            if begin + used > self.size:
+                raise self._damaged(begin, truncated(self.size - begin, used))
+            head += self.handle.read(used - len(head))
+            data, used = self._parse(head, begin)
+        return data
 
-    def _damaged(self, what: str) -> MXNetError:
-        position = self.handle.tell()
-        return MXNetError(f"invalid record file {self.uri}, near byte {position}: {what}")
+    def _parse(self, chunk: bytes, begin: int) -> tuple[bytes | None, int]:
+        try:
+            return parse_record(chunk)
+        except ValueError as error:
+            raise self._damaged(begin, str(error)) from None
 
-
-def _split_at_magic(data: bytes) -> list[bytes]:
-    """The pieces of `data` between occurrences of MAGIC at multiples of 4."""
-    parts, begin, at = [], 0, data.find(_MAGIC_BYTES)
-    while at >= 0:
-        if at % 4:
-            at = data.find(_MAGIC_BYTES, at + 1)
-            continue
-        parts.append(data[begin:at])
-        begin = at + 4
-        at = data.find(_MAGIC_BYTES, begin)
-    return [*parts, data[begin:]]
+    def _damaged(self, position: int, what: str) -> MXNetError:
+        return MXNetError(f"invalid record file {self.uri}, at byte {position}: {what}")
 
 
 class MXIndexedRecordIO(MXRecordIO):

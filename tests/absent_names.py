@@ -33,10 +33,8 @@ NAMES = {
         "autograd": "_parse_head",
     },
     "readers of data files": {
-        "io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1
-        ImageRecordUInt8Iter ImageRecordUInt8Iter_v1 LibSVMIter MNISTIter MXDataIter""",
-        "io.io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1
-        ImageRecordUInt8Iter ImageRecordUInt8Iter_v1 LibSVMIter MNISTIter MXDataIter""",
+        "io": "ImageDetRecordIter LibSVMIter MNISTIter",
+        "io.io": "ImageDetRecordIter LibSVMIter MNISTIter",
     },
     "mixed precision wraps no functions": {
         "contrib.amp.amp": "_get_fun_to_wrap _wrap_loss_output_functions _wrap_symbol_functions",
@@ -84,7 +82,7 @@ NAMES = {
 """Names by module, by reason."""
 
 MEMBERS = {
-    "what frees C pointers, and makes objects of them": r"(executor|kvstore|profiler|rtc|ndarray|symbol|io)\..*"
+    "what frees C pointers, and makes objects of them": r"(executor|kvstore|profiler|rtc|ndarray|symbol)\..*"
     r"\.__del__|"
     r"symbol\.symbol\.Symbol\.(__setstate__|_get_ndarray_inputs)|model\.FeedForward\.__setstate__|autograd\.Function\._[rR]egistry|runtime\.Feature\._\w+",
     "formulas, which are operators here": r"optimizer\.optimizer\."

@@ -29,7 +29,7 @@ FRONTEND = (
     "ndarray",
     "autograd binding compiled executor monitored recorded_run symbol",
     """callback checkpoint custom executor_manager image initializer io kvstore metric monitor onnx operator
-    optimizer profiler recordio rnn test_utils visualization""",
+    optimizer profiler record_format recordio rnn test_utils visualization""",
     "gluon model parameter_updates training_loop",
     "module",
     "contrib",

@@ -31,6 +31,11 @@ class PrefetchingIter(DataIter):
         self._threads = ThreadPoolExecutor(self.n_iter, "PrefetchingIter")
         self._pending = self._submit()
 
+    def __del__(self) -> None:
+        threads = self.__dict__.get("_threads")
+        if threads is not None:
+            threads.shutdown(wait=False, cancel_futures=True)
+
     def _submit(self) -> list[Future[DataBatch | None]]:
         return [self._threads.submit(_next_or_none, one) for one in self.iters]
 

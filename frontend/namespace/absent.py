@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from .modules import ABSENT_MODULES, NOT_YET
 
-_READERS = """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1 ImageRecordUInt8Iter
-ImageRecordUInt8Iter_v1 LibSVMIter MNISTIter MXDataIter"""
+_READERS = "ImageDetRecordIter LibSVMIter MNISTIter"
 
 ABSENT = {
     "gluon": "",

@@ -25,11 +25,12 @@ def read_all(path: Path) -> list[bytes]:
 
 MAGIC = 0xCED7230A
 DAMAGES = {
-    "it ends within the header": lambda data: data[:-3],
+    "ends within the header": lambda data: data[:-3],
     "no record starts here": lambda data: b"\0" * 4 + data[4:],
     "exceeds the end": lambda data: data[:4] + struct.pack("<I", 1 << 28) + data[8:],
     "starts with a middle": lambda data: data[:4] + struct.pack("<I", 2 << 29 | 8) + data[8:],
-    "lacks its last part": lambda data: data[:4] + struct.pack("<I", 1 << 29 | 8) + data[8:16],
+    "lacks its last part": lambda data: data[:4] + struct.pack("<I", 1 << 29 | 8) + data[8:16] + b"\0" * 8,
+    "at least 24 bytes exceeds": lambda data: data[:4] + struct.pack("<I", 1 << 29 | 8) + data[8:16],
 }
 
 

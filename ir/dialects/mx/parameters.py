@@ -149,6 +149,7 @@ OR_NONE = BeforeValidator(_or_none(_same))
 
 OptionalFloatDType = Annotated[Literal["float16", "float32", "float64"] | None, OR_NONE]
 DTypeName = Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
+OptionalDTypeName = Annotated[DTypeName | None, OR_NONE]
 DTypeNameOrBool = Literal["bfloat16", "bool", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
 ConvLayout = Annotated[Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"] | None, OR_NONE]
 PlainLayout = Annotated[Literal["NCDHW", "NCHW", "NCW"] | None, OR_NONE]

@@ -1,0 +1,176 @@
+"""`ImageRecordIter` and its kin: iterators over images in record files."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from ...ir.dialects.mx.parameters import Bool, Int, Ints, Natural, OptionalDTypeName, OptionalInt, Positive, Text
+from ..base import MXNetError
+from ..dtypes import dtype_of
+from ..ndarray import array, save
+from .image_augment import AugmentParameters, DefaultAugmenter
+from .image_batches import ImageStream
+from .image_normalize import NormalizeParameters, Normalizer, load_mean_image
+from .image_records import LabelList, decoder, read_image_record
+from .parameters import Parameters, iterator_function, require
+from .records import IndexedRecords, OrderedRecords, Record, RecordFiles, Shuffling
+from .streams import MXDataIter, Rounds
+from .text_files import data_files
+
+
+class RecordParameters(Parameters):
+    """
+    Args:
+        path_imglist: A list file, whose labels replace those of the records.
+        path_imgrec: A .rec file, several separated by ";", or a folder of them.
+        path_imgidx: The .idx file of the records: parts have equal numbers of records, and all are shuffled together.
+        aug_seq: The name of the augmenter, "aug_default".
+        label_width: The number of labels of an image.
+        data_shape: The shape of an image: (channels, height, width).
+        preprocess_threads: The number of threads that decode images.
+        verbose: Whether messages are logged.
+        num_parts, part_index: The number of parts of the data, and which of them is read.
+        device_id: Accepted and not used: batches are on the CPU.
+        shuffle_chunk_size: The size in MB of parts whose order changes in each epoch; 0: the order of the file.
+        shuffle_chunk_seed: The seed of the order of these parts.
+        seed_aug: The seed of random changes of images; None: `seed`.
+        shuffle: Whether records are shuffled: all with an index, and otherwise within 64 MB.
+        seed: The seed of the order of records.
+        batch_size: The number of images of a batch.
+        round_batch: Whether the last batch is filled with the first images, so that the next epoch begins after them.
+        prefetch_buffer: The number of batches that are decoded ahead.
+        ctx: Accepted and not used: batches are on the CPU.
+        dtype: "float32", "uint8" or "int8"; None is "float32".
+    """
+
+    path_imglist: Text = ""
+    path_imgrec: Text = ""
+    path_imgidx: Text = ""
+    aug_seq: Text = "aug_default"
+    label_width: Positive = 1
+    data_shape: Ints
+    preprocess_threads: Positive = 4
+    verbose: Bool = True
+    num_parts: Int = 1
+    part_index: Int = 0
+    device_id: Int = 0
+    shuffle_chunk_size: Natural = 0
+    shuffle_chunk_seed: Int = 0
+    seed_aug: OptionalInt = None
+    shuffle: Bool = False
+    seed: Int = 0
+    batch_size: Natural
+    round_batch: Bool = True
+    prefetch_buffer: Natural = 4
+    ctx: Text = "gpu"
+    dtype: OptionalDTypeName = None
+
+
+class ImageParameters(NormalizeParameters, AugmentParameters, RecordParameters):
+    """The parameters of ImageRecordIter."""
+
+
+class BytesParameters(AugmentParameters, RecordParameters):
+    """The parameters of the iterators without normalization."""
+
+
+class _ImageLoader:
+    """Loads the images of ImageRecordIter."""
+
+    def __init__(self, name: str, given: ImageParameters, normalizer: Normalizer) -> None:
+        self._name, self._width = name, given.label_width
+        self._decode = decoder(given.data_shape[0])
+        self._augment = DefaultAugmenter(name, given)
+        self._normalizer = normalizer
+        self._labels = LabelList(name, given.path_imglist, given.label_width) if given.path_imglist else None
+
+    def __call__(self, record: Record, random: Random, data: np.ndarray, label: np.ndarray) -> None:
+        read = read_image_record(record)
+        where = f"{self._name}: {record.where()}, image {read.number}"
+        labels = read.labels if self._labels is None else self._labels.of(read.number, record)
+        if len(labels) != self._width:
+            raise MXNetError(f"{where}: the record has {len(labels)} labels, but label_width is {self._width}")
+        image = self._augment(self._decode(read.encoded, where), random, where)
+        self._normalizer.write(image, data, random)
+        label[:] = labels
+
+
+def record_source(name: str, files: RecordFiles, given: Any, index: str) -> OrderedRecords | IndexedRecords:
+    """The records of a part of the files, in order or shuffled."""
+    part, parts = given.part_index, given.num_parts
+    require(name, 0 <= part < parts, f"part_index={part} must be at least 0 and less than num_parts={parts}")
+    shuffling = Shuffling(given.shuffle, given.seed, given.shuffle_chunk_size, given.shuffle_chunk_seed)
+    if index:
+        return IndexedRecords(files, index, part, parts, shuffling)
+    return OrderedRecords(files, part, parts, shuffling)
+
+
+def _image_stream(name: str, given: ImageParameters, dtype: str) -> ImageStream:
+    require(name, dtype in ("float32", "uint8", "int8"), f"dtype={dtype!r} is not supported")
+    shape = given.data_shape
+    valid = len(shape) == 3 and min(shape) > 0 and shape[0] in (1, 3, 4)
+    require(name, valid, f"data_shape={shape} must be (channels, height, width) with 1, 3 or 4 channels")
+    require(name, given.aug_seq == "aug_default", f"aug_seq={given.aug_seq!r}: the only augmenter is 'aug_default'")
+    require(name, bool(given.path_imgrec), "path_imgrec is required")
+    normalizer = Normalizer(given, shape[0], np.dtype(dtype))
+    load = _ImageLoader(name, given, normalizer)
+    files = RecordFiles(data_files(name, given.path_imgrec))
+
+    def stream(normalizing: np.dtype[Any] | str, loader: Callable[..., None], rounds: bool) -> ImageStream:
+        source = record_source(name, files, given, given.path_imgidx)
+        label_shape = () if given.label_width == 1 else (given.label_width,)
+        return ImageStream(
+            name,
+            given.prefetch_buffer,
+            given.preprocess_threads,
+            Rounds(name, source, given.batch_size, rounds),
+            loader,
+            shape,
+            dtype_of(normalizing),
+            label_shape,
+            given.seed if given.seed_aug is None else given.seed_aug,
+            files.close,
+        )
+
+    if given.mean_img and dtype != "uint8":
+        normalizer.mean_image = load_mean_image(name, given.mean_img, shape)
+        if normalizer.mean_image is None:
+            mean = _mean_image(stream("float32", load, False))
+            save(given.mean_img, {"mean_img": array(mean)})
+            normalizer.mean_image = mean
+            if given.verbose:
+                logging.info("%s wrote the mean of all images to %s", name, given.mean_img)
+    return stream(dtype, load, given.round_batch)
+
+
+def _mean_image(images: ImageStream) -> np.ndarray:
+    """The mean of the images of an epoch."""
+    total, count = np.zeros((), np.float64), 0
+    while (batch := images.next()) is not None:
+        there = batch.data.asnumpy()[: batch.data.shape[0] - batch.pad]
+        total = total + there.sum(0, dtype=np.float64)
+        count += len(there)
+    return (total / count).astype(np.float32)
+
+
+def _make(dtype: str | None, name: str, given: Any, arguments: Mapping[str, Any]) -> MXDataIter:
+    full = given if isinstance(given, ImageParameters) else ImageParameters.parse(name, given.model_dump())
+    return MXDataIter(_image_stream(name, full, dtype or full.dtype or "float32"), **arguments)
+
+
+_SUMMARY = (
+    "An iterator over images in record files, which im2rec makes. Images are decoded, changed and normalized ahead."
+)
+ImageRecordIter = iterator_function("ImageRecordIter", ImageParameters, _SUMMARY, partial(_make, None))
+ImageRecordIter_v1 = iterator_function("ImageRecordIter_v1", ImageParameters, _SUMMARY, partial(_make, None))
+ImageRecordUInt8Iter = iterator_function("ImageRecordUInt8Iter", BytesParameters, _SUMMARY, partial(_make, "uint8"))
+ImageRecordUInt8Iter_v1 = iterator_function(
+    "ImageRecordUInt8Iter_v1", BytesParameters, _SUMMARY, partial(_make, "uint8")
+)
+ImageRecordInt8Iter = iterator_function("ImageRecordInt8Iter", BytesParameters, _SUMMARY, partial(_make, "int8"))

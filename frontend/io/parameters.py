@@ -1,0 +1,85 @@
+"""The parameters of the iterators over files: declared as fields of a class, and read from keyword arguments."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticUndefined
+
+from ...ir.dialects.mx.describe import type_name
+from ..base import MXNetError
+
+_ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n        .*)*)", re.MULTILINE)
+
+
+class Parameters(BaseModel):
+    """Parameters that MXNet accepts as text or as Python values. Subclasses declare them with the types of operators'
+    parameters, and describe them in a section "Args" of the docstring. Names that they do not declare are ignored,
+    because MXNet's programs pass all parameters of a training iterator to others, too.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+    @classmethod
+    def parse(cls, iterator: str, given: Mapping[str, Any]) -> Self:
+        """The parameters of `iterator`. MXNetError names the iterator and each invalid parameter."""
+        try:
+            return cls.model_validate(dict(given))
+        except ValidationError as error:
+            raise MXNetError("; ".join(_explain(iterator, e) for e in error.errors())) from None
+
+    @classmethod
+    def describe(cls) -> str:
+        """The parameters as a numpydoc section."""
+        texts = _texts(cls)
+        lines = ["Parameters", "----------"]
+        for name, info in cls.model_fields.items():
+            required = info.default is PydanticUndefined
+            default = "required" if required else f"optional, default={info.default!r}"
+            lines += [f"{name} : {type_name(info.annotation)}, {default}", f"    {texts[name]}"]
+        return "\n".join(lines)
+
+
+def _texts(cls: type[Parameters]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for owner in reversed(cls.__mro__):
+        for names, text in _ENTRY.findall(inspect.cleandoc(owner.__dict__.get("__doc__") or "")):
+            found.update(dict.fromkeys(names.split(", "), " ".join(text.split())))
+    return found
+
+
+def _explain(iterator: str, error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"][:1])
+    if error["type"] == "missing":
+        return f"{iterator} requires the parameter {where!r}"
+    allowed = error.get("ctx", {}).get("expected")
+    reason = f"valid values are {allowed}" if allowed else error["msg"].removeprefix("Value error, ")
+    return f"{iterator}: {where}={error['input']!r}: {reason}"
+
+
+def require(iterator: str, holds: bool, what: str) -> None:
+    """MXNetError with `what` unless the condition holds."""
+    if not holds:
+        raise MXNetError(f"{iterator}: {what}")
+
+
+def iterator_function(
+    name: str, parameters: type[Parameters], summary: str, make: Callable[[str, Any, Mapping[str, Any]], Any]
+) -> Callable[..., Any]:
+    """MXNet's function `name`, which takes keyword arguments. It calls `make(name, parsed parameters, all arguments)`.
+
+    Its help text lists the parameters.
+    """
+
+    def create(*args: Any, **kwargs: Any) -> Any:
+        if args:
+            raise TypeError(f"{name} can only accept keyword arguments")
+        return make(name, parameters.parse(name, kwargs), kwargs)
+
+    create.__name__ = create.__qualname__ = name
+    create.__doc__ = f"{summary}\n\n{parameters.describe()}\n\nReturns\n-------\nMXDataIter\n    The iterator."
+    return create
