@@ -32,10 +32,6 @@ NAMES = {
     "training": {
         "autograd": "_parse_head",
     },
-    "readers of data files": {
-        "io": "ImageDetRecordIter LibSVMIter MNISTIter",
-        "io.io": "ImageDetRecordIter LibSVMIter MNISTIter",
-    },
     "mixed precision wraps no functions": {
         "contrib.amp.amp": "_get_fun_to_wrap _wrap_loss_output_functions _wrap_symbol_functions",
     },

@@ -19,9 +19,9 @@ _PIECES_A_THREAD = 4
 
 
 class Loader(Protocol):
-    """Decodes a record, and writes its image and labels into their places in a batch."""
+    """Decodes a record, writes its image and labels into their places in a batch, and returns its number."""
 
-    def __call__(self, record: Record, random: Random, data: np.ndarray, label: np.ndarray) -> None: ...
+    def __call__(self, record: Record, random: Random, data: np.ndarray, label: np.ndarray) -> int: ...
 
 
 class ImageStream(BatchStream):
@@ -70,7 +70,7 @@ class ImageStream(BatchStream):
         def wait() -> Batch:
             for future in futures:
                 future.result()
-            return Batch(data, label, missing, np.zeros(size, np.uint64))
+            return Batch(data, label, missing, work.numbers)
 
         return wait
 
@@ -94,11 +94,13 @@ class _Work:
 
     def __init__(self, load: Loader, records: list[Record], data: np.ndarray, label: np.ndarray, seed: int) -> None:
         self._load, self._records, self._data, self._label, self._seed = load, records, data, label, seed
+        self.numbers = np.zeros(len(data), np.uint64)
 
     def clear(self, begin: int) -> None:
+        """Fill the images from `begin` on with zeros."""
         self._data[begin:] = 0
         self._label[begin:] = 0
 
     def run(self, begin: int, end: int) -> None:
         for i, record in enumerate(self._records[begin:end], start=begin):
-            self._load(record, Random(self._seed + i), self._data[i], self._label[i])
+            self.numbers[i] = self._load(record, Random(self._seed + i), self._data[i], self._label[i])

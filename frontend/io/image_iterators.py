@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from random import Random
 from typing import Any
@@ -13,10 +12,9 @@ import numpy as np
 from ...ir.dialects.mx.parameters import Bool, Int, Ints, Natural, OptionalDTypeName, OptionalInt, Positive, Text
 from ..base import MXNetError
 from ..dtypes import dtype_of
-from ..ndarray import array, save
 from .image_augment import AugmentParameters, DefaultAugmenter
 from .image_batches import ImageStream
-from .image_normalize import NormalizeParameters, Normalizer, load_mean_image
+from .image_normalize import ImageNormalizer, NormalizeParameters
 from .image_records import LabelList, decoder, read_image_record
 from .parameters import Parameters, iterator_function, require
 from .records import IndexedRecords, OrderedRecords, Record, RecordFiles, Shuffling
@@ -83,14 +81,14 @@ class BytesParameters(AugmentParameters, RecordParameters):
 class _ImageLoader:
     """Loads the images of ImageRecordIter."""
 
-    def __init__(self, name: str, given: ImageParameters, normalizer: Normalizer) -> None:
+    def __init__(self, name: str, given: ImageParameters, normalizer: ImageNormalizer) -> None:
         self._name, self._width = name, given.label_width
         self._decode = decoder(given.data_shape[0])
         self._augment = DefaultAugmenter(name, given)
         self._normalizer = normalizer
         self._labels = LabelList(name, given.path_imglist, given.label_width) if given.path_imglist else None
 
-    def __call__(self, record: Record, random: Random, data: np.ndarray, label: np.ndarray) -> None:
+    def __call__(self, record: Record, random: Random, data: np.ndarray, label: np.ndarray) -> int:
         read = read_image_record(record)
         where = f"{self._name}: {record.where()}, image {read.number}"
         labels = read.labels if self._labels is None else self._labels.of(read.number, record)
@@ -99,6 +97,7 @@ class _ImageLoader:
         image = self._augment(self._decode(read.encoded, where), random, where)
         self._normalizer.write(image, data, random)
         label[:] = labels
+        return read.number
 
 
 def record_source(name: str, files: RecordFiles, given: Any, index: str) -> OrderedRecords | IndexedRecords:
@@ -111,18 +110,23 @@ def record_source(name: str, files: RecordFiles, given: Any, index: str) -> Orde
     return OrderedRecords(files, part, parts, shuffling)
 
 
+def require_image_shape(name: str, shape: tuple[int, ...]) -> None:
+    """MXNetError if images cannot have this shape."""
+    valid = len(shape) == 3 and min(shape) > 0 and shape[0] in (1, 3, 4)
+    require(name, valid, f"data_shape={shape} must be (channels, height, width) with 1, 3 or 4 channels")
+
+
 def _image_stream(name: str, given: ImageParameters, dtype: str) -> ImageStream:
     require(name, dtype in ("float32", "uint8", "int8"), f"dtype={dtype!r} is not supported")
     shape = given.data_shape
-    valid = len(shape) == 3 and min(shape) > 0 and shape[0] in (1, 3, 4)
-    require(name, valid, f"data_shape={shape} must be (channels, height, width) with 1, 3 or 4 channels")
+    require_image_shape(name, shape)
     require(name, given.aug_seq == "aug_default", f"aug_seq={given.aug_seq!r}: the only augmenter is 'aug_default'")
     require(name, bool(given.path_imgrec), "path_imgrec is required")
-    normalizer = Normalizer(given, shape[0], np.dtype(dtype))
+    normalizer = ImageNormalizer(given, shape[0], dtype)
     load = _ImageLoader(name, given, normalizer)
     files = RecordFiles(data_files(name, given.path_imgrec))
 
-    def stream(normalizing: np.dtype[Any] | str, loader: Callable[..., None], rounds: bool) -> ImageStream:
+    def stream(made: str, rounds: bool) -> ImageStream:
         source = record_source(name, files, given, given.path_imgidx)
         label_shape = () if given.label_width == 1 else (given.label_width,)
         return ImageStream(
@@ -130,33 +134,17 @@ def _image_stream(name: str, given: ImageParameters, dtype: str) -> ImageStream:
             given.prefetch_buffer,
             given.preprocess_threads,
             Rounds(name, source, given.batch_size, rounds),
-            loader,
+            load,
             shape,
-            dtype_of(normalizing),
+            dtype_of(made),
             label_shape,
             given.seed if given.seed_aug is None else given.seed_aug,
             files.close,
         )
 
-    if given.mean_img and dtype != "uint8":
-        normalizer.mean_image = load_mean_image(name, given.mean_img, shape)
-        if normalizer.mean_image is None:
-            mean = _mean_image(stream("float32", load, False))
-            save(given.mean_img, {"mean_img": array(mean)})
-            normalizer.mean_image = mean
-            if given.verbose:
-                logging.info("%s wrote the mean of all images to %s", name, given.mean_img)
-    return stream(dtype, load, given.round_batch)
-
-
-def _mean_image(images: ImageStream) -> np.ndarray:
-    """The mean of the images of an epoch."""
-    total, count = np.zeros((), np.float64), 0
-    while (batch := images.next()) is not None:
-        there = batch.data.asnumpy()[: batch.data.shape[0] - batch.pad]
-        total = total + there.sum(0, dtype=np.float64)
-        count += len(there)
-    return (total / count).astype(np.float32)
+    if dtype != "uint8":
+        normalizer.find_mean_image(name, given.mean_img, shape, lambda: stream("float32", False), given.verbose)
+    return stream(dtype, given.round_batch)
 
 
 def _make(dtype: str | None, name: str, given: Any, arguments: Mapping[str, Any]) -> MXDataIter:

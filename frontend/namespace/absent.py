@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from .modules import ABSENT_MODULES, NOT_YET
 
-_READERS = "ImageDetRecordIter LibSVMIter MNISTIter"
-
 ABSENT = {
     "gluon": "",
     "gluon.contrib": "",
-    "io": _READERS,
-    "io.io": _READERS,
+    "io": "",
 }
 """Names that are not implemented, by the path of MXNet's module below the root."""
 

@@ -29,8 +29,8 @@ SOURCES = {
     ".image.image": """Augmenter CastAug ColorJitterAug ColorNormalizeAug ForceResizeAug HueJitterAug ImageIter
     LightingAug RandomGrayAug RandomOrderAug ResizeAug copyMakeBorder fixed_crop""",
     ".initializer": "Uniform init=",
-    ".io": """PrefetchingIter io CSVIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1 ImageRecordUInt8Iter
-    ImageRecordUInt8Iter_v1 MXDataIter""",
+    ".io": """PrefetchingIter io CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1
+    ImageRecordUInt8Iter ImageRecordUInt8Iter_v1 LibSVMIter MNISTIter MXDataIter""",
     ".io.io": "DataBatch DataDesc DataIter",
     ".io.utils": "_getdata_by_idx _has_instance _init_data _slice_along_batch_axis utils",
     ".kvstore": "kvs=",
@@ -220,9 +220,9 @@ BORROWED = {
     numeric_types os random recordio sys warnings""",
     "initializer": "NDArray _mx_np json load logging ndarray np random=.random re sqrt=math:sqrt warnings",
     "io": "_getdata_by_idx _has_instance _init_data utils",
-    "io.io": """CSVIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1 ImageRecordUInt8Iter
-    ImageRecordUInt8Iter_v1 MXDataIter DataIterHandle NDArrayHandle PrefetchingIter _LIB _build_param_doc
-    _getdata_by_idx _has_instance
+    "io.io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1 ImageRecordUInt8Iter
+    ImageRecordUInt8Iter_v1 LibSVMIter MNISTIter MXDataIter DataIterHandle NDArrayHandle PrefetchingIter _LIB
+    _build_param_doc _getdata_by_idx _has_instance
     _init_data _slice_along_batch_axis array=.ndarray.utils:array c_str_array check_call concat ctypes logging mx_uint
     py_str sys threading tile""",
     "io.utils": """CSRNDArray=.ndarray.sparse:CSRNDArray OrderedDict array=.ndarray:array h5py=h5py?

@@ -20,7 +20,6 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 ABSENT = {
     "quantization and graph sampling": r"(ndarray|symbol)\.(contrib|sparse)\."
     r"(quantize\w*|dequantize|requantize|calibrate_entropy|dgl_\w+|edge_id)|symbol\.contrib\.getnnz",
-    "readers of data files": r"io\.(LibSVM|MNIST)Iter|io\.ImageDetRecordIter",
 }
 """Names that do not exist yet, by reason."""
 

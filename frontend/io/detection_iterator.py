@@ -1,0 +1,161 @@
+"""`ImageDetRecordIter`: an iterator over images with boxes of objects in record files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from ...ir.dialects.mx.parameters import Bool, Float, Int, Ints, Natural, OptionalDTypeName, Positive, Text
+from ...ir.types import DType
+from ..base import MXNetError
+from .detection_augment import DetectionAugmenter, DetectionAugmentParameters
+from .image_batches import ImageStream
+from .image_iterators import record_source, require_image_shape
+from .image_normalize import DetectionNormalizeParameters, DetectionNormalizer
+from .image_records import LabelList, decoder, read_image_record
+from .parameters import Parameters, iterator_function, require
+from .records import Record, RecordFiles
+from .streams import MXDataIter, Rounds
+from .text_files import data_files
+
+_SIZES = 4  # a label begins with the channels, height and width of the image, and the number of its labels
+
+
+class DetectionRecordParameters(Parameters):
+    """
+    Args:
+        path_imglist: A list file, whose labels replace those of the records.
+        path_imgrec: A .rec file, several separated by ";", or a folder of them.
+        aug_seq: The name of the augmenter, "det_aug_default".
+        label_width: The number of labels of each image; -1: any number.
+        data_shape: The shape of an image: (channels, height, width).
+        preprocess_threads: The number of threads that decode images.
+        verbose: Whether messages are logged.
+        num_parts, part_index: The number of parts of the data, and which of them is read.
+        shuffle_chunk_size: The size in MB of parts whose order changes in each epoch; 0: the order of the file.
+        shuffle_chunk_seed: The seed of the order of these parts.
+        label_pad_width: The number of labels to which all are padded; 0 or -1: the largest number.
+        label_pad_value: The value of the padding.
+        shuffle: Whether records are shuffled, within 64 MB.
+        seed: The seed of the order of records, and of changes of images.
+        batch_size: The number of images of a batch.
+        round_batch: Whether the last batch is filled with the first images, so that the next epoch begins after them.
+        prefetch_buffer: The number of batches that are decoded ahead.
+        ctx: Accepted and not used: batches are on the CPU.
+        dtype: "float32" or None.
+    """
+
+    path_imglist: Text = ""
+    path_imgrec: Text = "./data/imgrec.rec"
+    aug_seq: Text = "det_aug_default"
+    label_width: Int = -1
+    data_shape: Ints
+    preprocess_threads: Positive = 4
+    verbose: Bool = True
+    num_parts: Int = 1
+    part_index: Int = 0
+    shuffle_chunk_size: Natural = 0
+    shuffle_chunk_seed: Int = 0
+    label_pad_width: Int = 0
+    label_pad_value: Float = -1.0
+    shuffle: Bool = False
+    seed: Int = 0
+    batch_size: Natural
+    round_batch: Bool = True
+    prefetch_buffer: Natural = 4
+    ctx: Text = "gpu"
+    dtype: OptionalDTypeName = None
+
+
+class DetectionParameters(DetectionNormalizeParameters, DetectionAugmentParameters, DetectionRecordParameters):
+    """The parameters of ImageDetRecordIter."""
+
+
+class _DetectionLoader:
+    """Loads the images of ImageDetRecordIter. A label is the size of the image, the number of its labels, its labels,
+    and padding."""
+
+    def __init__(self, name: str, given: DetectionParameters, normalizer: DetectionNormalizer) -> None:
+        self._name, self._given = name, given
+        self._width = given.label_width if given.label_width > 0 else None
+        self._decode = decoder(given.data_shape[0])
+        self._augment = DetectionAugmenter(name, given)
+        self._normalizer = normalizer
+        self._labels = LabelList(name, given.path_imglist, self._width) if given.path_imglist else None
+
+    def widest(self, records: list[Record]) -> int:
+        """The largest number of labels of an image."""
+        if self._labels is not None:
+            return self._labels.widest
+        return max((len(read_image_record(record).labels) for record in records), default=0)
+
+    def __call__(self, record: Record, random: Random, data: np.ndarray, label: np.ndarray) -> int:
+        read = read_image_record(record)
+        where = f"{self._name}: {record.where()}, image {read.number}"
+        if self._labels is None and not read.many:
+            raise MXNetError(f"{where}: the record has no array of labels")
+        labels = read.labels if self._labels is None else self._labels.of(read.number, record)
+        if self._width is not None and len(labels) != self._width:
+            raise MXNetError(f"{where}: the record has {len(labels)} labels, but label_width is {self._width}")
+        image, labels = self._augment(self._decode(read.encoded, where), labels, random, where)
+        height, width, channels = image.shape
+        data[:, height:] = 0
+        data[:, :, width:] = 0
+        self._normalizer.write(image, data[:, :height, :width], random)
+        label[:] = self._given.label_pad_value
+        label[:_SIZES] = channels, height, width, len(labels)
+        label[_SIZES : _SIZES + len(labels)] = labels
+        return read.number
+
+
+def _make(name: str, given: DetectionParameters, arguments: Mapping[str, Any]) -> MXDataIter:
+    require_image_shape(name, given.data_shape)
+    require(name, given.dtype in (None, "float32"), f"dtype={given.dtype!r} is not supported")
+    augmenter = "det_aug_default"
+    require(name, given.aug_seq == augmenter, f"aug_seq={given.aug_seq!r}: the only augmenter is {augmenter!r}")
+    normalizer = DetectionNormalizer(given, given.data_shape[0])
+    load = _DetectionLoader(name, given, normalizer)
+    files = RecordFiles(data_files(name, given.path_imgrec))
+    width = _label_width(name, load, files, given)
+
+    def stream(rounds: bool) -> ImageStream:
+        source = record_source(name, files, given, "")
+        return ImageStream(
+            name,
+            given.prefetch_buffer,
+            given.preprocess_threads,
+            Rounds(name, source, given.batch_size, rounds),
+            load,
+            given.data_shape,
+            DType.F32,
+            (width + _SIZES,),
+            given.seed,
+            files.close,
+        )
+
+    normalizer.find_mean_image(name, given.mean_img, given.data_shape, lambda: stream(False), given.verbose)
+    return MXDataIter(stream(given.round_batch), **arguments)
+
+
+def _label_width(name: str, load: _DetectionLoader, files: RecordFiles, given: DetectionParameters) -> int:
+    """The number of labels to which all are padded. MXNetError if an image has more than the number that is given."""
+    source = record_source(name, files, given, "")
+    widest = 0
+    while records := source.take(1024):
+        widest = max(widest, load.widest(records))
+    width = given.label_pad_width
+    require(
+        name, width <= 0 or width >= widest, f"label_pad_width={width} is less than {widest}, the labels of an image"
+    )
+    return max(width, widest)
+
+
+ImageDetRecordIter = iterator_function(
+    "ImageDetRecordIter",
+    DetectionParameters,
+    "An iterator over images in record files, whose labels are boxes of objects.",
+    _make,
+)
