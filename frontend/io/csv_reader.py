@@ -15,7 +15,7 @@ from ..ndarray import array
 from ..tracebacks import cause_of
 from .parameters import Parameters, iterator_function, require
 from .streams import Batch, MXDataIter, Rounds, RowStream
-from .text_files import Lines, data_files, read_lines
+from .text_files import data_files, read_lines
 
 
 class CSVParameters(Parameters):
@@ -77,32 +77,34 @@ class CSVRows:
 
 
 def rows_of_files(name: str, paths: list[str], width: int, dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
-    """The rows of `width` numbers in text files."""
+    """The rows of `width` numbers in text files. MXNetError names a line with text or other fields."""
     for block in read_lines(paths):
-        yield from _numbers(name, block, width, dtype)
+        lines = [line.rstrip().removesuffix(",") for line in block.lines]
+        numbers = _numbers(lines, width, dtype)
+        if numbers is None:
+            numbers = (_row(name, block.where(i), line, width, dtype) for i, line in enumerate(lines))
+        yield from numbers
 
 
-def _numbers(name: str, block: Lines, width: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """The numbers of lines, (lines, width). MXNetError names the line with too few or many numbers, or with text."""
-    lines = [line.rstrip().removesuffix(",") for line in block.lines]
-    if all(line.count(",") == width - 1 for line in lines):
-        try:
-            return np.loadtxt(lines, dtype, delimiter=",", comments=None, ndmin=2).reshape(-1, width)
-        except (ValueError, OverflowError):
-            pass  # some number is invalid, or a float where an integer is expected
-    return np.array([_row(name, block, i, line, width, dtype) for i, line in enumerate(lines)], dtype)
+def _numbers(lines: list[str], width: int, dtype: np.dtype[Any]) -> np.ndarray | None:
+    """The numbers of lines, (lines, width), or None if a line is invalid or has floats where integers are expected."""
+    if not all(line.count(",") == width - 1 for line in lines):
+        return None
+    try:
+        return np.loadtxt(lines, dtype, delimiter=",", comments=None, ndmin=2).reshape(-1, width)
+    except (ValueError, OverflowError):
+        return None
 
 
-def _row(name: str, block: Lines, i: int, line: str, width: int, dtype: np.dtype[Any]) -> list[Any]:
+def _row(name: str, where: str, line: str, width: int, dtype: np.dtype[Any]) -> np.ndarray:
     fields = line.split(",")
     if len(fields) != width:
-        raise MXNetError(
-            f"{name}: {block.where(i)}: {len(fields)} fields, but the shape has {width} elements: {line[:80]!r}"
-        )
+        reason = f"{len(fields)} fields, but the shape has {width} elements"
+        raise MXNetError(f"{name}: {where}: {reason}: {line[:80]!r}")
     try:
-        return [_number(field, dtype) for field in fields]
+        return np.array([_number(field, dtype) for field in fields], dtype)
     except ValueError as error:
-        raise MXNetError(f"{name}: {block.where(i)}: {error}: {line[:80]!r}") from cause_of(error)
+        raise MXNetError(f"{name}: {where}: {error}: {line[:80]!r}") from cause_of(error)
 
 
 def _number(field: str, dtype: np.dtype[Any]) -> Any:

@@ -212,6 +212,8 @@ class DefaultAugmenter:
         """A box (y, x, height, width) of random area and proportions; None if ten draws do not fit."""
         given = self._given
         rows, columns = image.shape[:2]
+        if self._ratios == (1, 1) == (given.min_random_area, given.max_random_area):
+            return None
         for _ in range(_TRIALS):
             area = random.uniform(given.min_random_area, given.max_random_area) * rows * columns
             ratio = random.uniform(*self._ratios)

@@ -41,30 +41,34 @@ class RecordFiles:
 
     def __init__(self, paths: list[str]) -> None:
         self._paths = paths
-        self._files = []
+        self._files: list[int] = []  # descriptors
         self._begins = [0]
         for path in paths:
             try:
-                file = open(path, "rb", buffering=0)  # noqa: SIM115
+                self._files.append(os.open(path, os.O_RDONLY))
             except OSError as error:
                 raise MXNetError(f"cannot open {path}: {error.strerror}") from cause_of(error)
-            self._files.append(file)
-            self._begins.append(self._begins[-1] + os.fstat(file.fileno()).st_size)
+            self._begins.append(self._begins[-1] + os.fstat(self._files[-1]).st_size)
+
+    def __del__(self) -> None:
+        self.close()
 
     @property
     def size(self) -> int:
         return self._begins[-1]
 
     def close(self) -> None:
-        for file in self._files:
-            file.close()
+        while self._files:
+            os.close(self._files.pop())
 
     def read(self, position: int, count: int) -> bytes:
         """At most `count` bytes of the file that has this position."""
+        if not self._files:
+            raise MXNetError(f"{self._paths[0]} is closed")
         at = self._file_at(position)
         count = min(count, self._begins[at + 1] - position)
         try:
-            return os.pread(self._files[at].fileno(), count, position - self._begins[at])
+            return os.pread(self._files[at], count, position - self._begins[at])
         except OSError as error:
             raise MXNetError(f"cannot read {self._paths[at]}: {error.strerror}") from cause_of(error)
 
@@ -82,7 +86,7 @@ class RecordFiles:
         return MXNetError(f"invalid record file {path}, at byte {offset}: {what}")
 
     def _file_at(self, position: int) -> int:
-        return min(bisect_right(self._begins, position) - 1, len(self._files) - 1)
+        return min(bisect_right(self._begins, position) - 1, len(self._paths) - 1)
 
     def first_record(self, position: int) -> int:
         """The position of the first record that begins at `position` or later; the size if there is none."""
