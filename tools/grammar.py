@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .. import __version__, mxforge_version
+from .argument_types import natural, positive
+from .records_grammar import IM2REC_EXAMPLES, REC2IDX_EXAMPLES, fill_im2rec, fill_rec2idx
 
 TORCH = ("torch", "torch-nhwc", "torch-compile", "torch-compile-nhwc")
 PEERS = ("mxnet", "mxnet-mkldnn", "onnxruntime", *TORCH, "numpy", "mxforge")
@@ -133,20 +135,6 @@ class Pairs(argparse.Action):
         if not (name and equals and value):
             parser.error(f"argument {self.option_strings[0]}: {values!r} is not NAME=VALUE")
         setattr(namespace, self.dest, {**getattr(namespace, self.dest), name: value})
-
-
-def positive(text: str) -> int:
-    """A whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
-    return int(text)
-
-
-def natural(text: str) -> int:
-    """A whole number of at least 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
 
 
 def numbers(text: str) -> tuple[float, ...]:
@@ -390,6 +378,8 @@ _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
         _fill_bench,
     ),
     ("convert", "Convert parameters, symbols and models.", "convert_model", _CONVERT_EXAMPLES, _fill_convert),
+    ("im2rec", "Make lists and record files of images.", "im2rec", IM2REC_EXAMPLES, fill_im2rec),
+    ("rec2idx", "Make the index of a record file.", "rec2idx", REC2IDX_EXAMPLES, fill_rec2idx),
     ("exec", "Run a Python program with mxforge as mxnet.", "exec_program", _EXEC_EXAMPLES, _fill_exec),
     ("cache", "Show or empty the folder of compiled programs.", "cache_command", _CACHE_EXAMPLES, _fill_cache),
     ("doctor", "Show what is installed, and test it.", "doctor", "", _fill_doctor),

@@ -11,7 +11,7 @@ from ..base import MXNetError
 from ..image import codec
 from ..recordio import unpack
 from ..tracebacks import cause_of
-from .image_size import LARGEST, image_size
+from .image_size import require_decodable
 from .records import Record
 from .text_files import read_lines
 
@@ -78,9 +78,7 @@ def decoder(channels: int) -> Decoder:
     flag = {1: 0, 3: 1, 4: -1}[channels]
 
     def decode(encoded: bytes, where: str) -> np.ndarray:
-        size = image_size(encoded)
-        if size is not None and size.height * size.width > LARGEST:
-            raise MXNetError(f"{where}: an image of {size.height} x {size.width} pixels is too large to be decoded")
+        require_decodable(encoded, f"{where}: ")
         image = _decode(cv2, encoded, flag, channels, where)
         if image is None:
             raise MXNetError(f"{where}: its {len(encoded)} bytes are not an image that can be decoded")

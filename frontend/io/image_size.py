@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from ..base import MXNetError
+
 LARGEST = 1 << 28
 """The number of pixels of the largest image that is decoded."""
 
@@ -36,6 +38,13 @@ def image_size(data: bytes) -> ImageSize | None:
     except (IndexError, struct.error):
         return None
     return ImageSize(abs(height), abs(width))
+
+
+def require_decodable(data: bytes, where: str = "") -> None:
+    """MXNetError, which begins with `where`, if the header claims too many pixels."""
+    size = image_size(data)
+    if size is not None and size.height * size.width > LARGEST:
+        raise MXNetError(f"{where}an image of {size.height} x {size.width} pixels is too large to be decoded")
 
 
 def _jpeg(data: bytes) -> ImageSize | None:
