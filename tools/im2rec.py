@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -188,12 +187,11 @@ def _encoded(items: Iterator[Item], how: Encoding, processes: int) -> Iterator[t
         return
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         started: deque[tuple[list[Item], Future[list[bytes | str]]]] = deque()
-        start = partial(pool.submit, encode_images, how=how)
-        started.extend((group, start(group)) for group in islice(groups, 4 * processes))
+        started.extend((group, pool.submit(encode_images, group, how)) for group in islice(groups, 4 * processes))
         while started:
             group, future = started.popleft()
             yield from zip(group, future.result(), strict=True)
-            started.extend((group, start(group)) for group in islice(groups, 1))
+            started.extend((group, pool.submit(encode_images, group, how)) for group in islice(groups, 1))
 
 
 def encode_images(items: Sequence[Item], how: Encoding) -> list[bytes | str]:
@@ -213,8 +211,8 @@ def _encode_or_reason(item: Item, how: Encoding) -> bytes | str:
 
 
 def _encode(data: bytes, item: Item, how: Encoding) -> bytes:
-    several = len(item.labels) > 1 and how.pack_label
-    header = IRHeader(0, item.labels if several else item.labels[0], item.number, 0)
+    first, *others = item.labels
+    header = IRHeader(0, item.labels if others and how.pack_label else first, item.number, 0)
     if how.pass_through:
         return pack(header, data)
     require_decodable(data)
@@ -237,8 +235,9 @@ def _central_square(image: np.ndarray) -> np.ndarray:
 def _with_shorter_edge(image: np.ndarray, edge: int) -> np.ndarray:
     height, width = image.shape[:2]
     size = (height * edge // width, edge) if height > width else (edge, width * edge // height)
-    channels = image if image.ndim == 3 else image[:, :, None]
-    return resize(np.ascontiguousarray(channels), *size, _BILINEAR).reshape(*size, *image.shape[2:])
+    if image.ndim == 2:
+        return resize(image[:, :, None], *size, _BILINEAR)[:, :, 0]
+    return resize(np.ascontiguousarray(image), *size, _BILINEAR)
 
 
 def _warn(text: str) -> None:

@@ -43,6 +43,43 @@ ROWS = "".join(f"{10 * i},{10 * i + 1},{10 * i + 2}\n" for i in range(5))
 LABELS = "".join(f"{i},{-i}\n" for i in range(5))
 
 
+MAGIC = struct.pack("<I", 0xCED7230A)
+RECORD_CONTENTS = (
+    *(
+        b"",
+        b"a",
+        b"abc",
+        b"abcd",
+        MAGIC,
+        MAGIC * 3,
+        b"a" + MAGIC,
+        b"abcd" + MAGIC + b"x",
+        b"abcd" + MAGIC + b"abc" + MAGIC,
+    ),
+    *(MAGIC + b"abcd" + MAGIC, b"abcdefgh" + MAGIC + b"abcd" + MAGIC, MAGIC[:3], b"ab" + MAGIC + b"ab" + MAGIC),
+)
+
+
+@program
+def record_files(mx):
+    """The bytes of record files whose records contain the magic number, and what is read from them."""
+    path, index = file_of(""), file_of("")
+    writer = mx.recordio.MXIndexedRecordIO(index, path, "w")
+    for key, content in enumerate(RECORD_CONTENTS):
+        writer.write_idx(10 * key, content)
+    writer.close()
+    reader = mx.recordio.MXRecordIO(path, "r")
+    read = [reader.read() for _ in RECORD_CONTENTS]
+    indexed = mx.recordio.MXIndexedRecordIO(index, path, "r")
+    read += [indexed.read_idx(key) for key in reversed(indexed.keys)]
+    headers = ((0, 1.5, 3, 4), (7, [1, 2, 3], 5, 0), (2, np.array([0.5]), 2**40, 1))
+    packed = [mx.recordio.pack(mx.recordio.IRHeader(*header), b"data") for header in headers]
+    unpacked = [mx.recordio.unpack(record) for record in packed]
+    labels = [np.array(header.label).tolist() for header, _ in unpacked]
+    texts = [pathlib.Path(index).read_text(), pathlib.Path(path).read_bytes().hex(), [one.hex() for one in packed]]
+    return [*texts, labels, [one.hex() for one in read], reader.read() is None, [header.id for header, _ in unpacked]]
+
+
 @program
 def csv(mx):
     data, label = file_of(ROWS), file_of(LABELS)
