@@ -49,6 +49,9 @@ AUGMENTERS = (
     "augment-iter-jitter",
     "augment-iter-detection",
 )
+READERS = ("read-images", "read-records", "read-index")
+MANY = ("operators", "training", "augmenters", "data", "calls", "shapes")
+"""Suites of suites, and suites with reports of their own."""
 _SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*)?(:(?P<dtype>[a-z]+\d*))?")
 
 _RUN_EXAMPLES = """\
@@ -290,16 +293,13 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_inputs(parser)
     parser.add_argument(
         "--suite",
-        choices=(
-            *(*SUITES, *OPERATORS, "operators", "calls", "shapes", "loader"),
-            *(*STEPS, "training", *AUGMENTERS, "augmenters"),
-        ),
+        choices=(*SUITES, *OPERATORS, "loader", *STEPS, *AUGMENTERS, *READERS, *MANY),
         metavar="NAME",
         help=f"a micro workload instead of a model: {', '.join(SUITES)}; an operator on large arrays: "
         f"{', '.join(OPERATORS)}, or operators for all of them; calls: first calls and calls with new shapes; "
         "shapes: calls of hybridized networks with new shapes; loader: an epoch of a data loader; "
         f"one step of training: {', '.join(STEPS)}, or training for all of them; work on 32 photographs: "
-        f"{', '.join(AUGMENTERS)}, or augmenters for all of them",
+        f"{', '.join(AUGMENTERS)}, or augmenters; readers of files: {', '.join(READERS)}, or data",
     )
     parser.add_argument("--batch", type=positive, metavar="N", help="the first extent of every input")
     parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="rounds of measurement (default: 20)")

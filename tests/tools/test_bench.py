@@ -13,7 +13,16 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.tools.bench import augmenters, augmenters_mxnet, feeding, process, training_mxnet, training_torch
+from mxforge.tools.bench import (
+    augmenters,
+    augmenters_mxnet,
+    data_programs,
+    data_suites,
+    feeding,
+    process,
+    training_mxnet,
+    training_torch,
+)
 from mxforge.tools.bench.engines import ARGUMENTS, ENGINES, Numpy, TrainingProgram
 from mxforge.tools.bench.measure import difference
 from mxforge.tools.bench.photos import write_photos
@@ -23,7 +32,7 @@ from mxforge.tools.bench.shapes import WORKLOADS, measure_workload
 from mxforge.tools.bench.suites import suite
 from mxforge.tools.bench.training import TRAININGS, Update
 from mxforge.tools.errors import ToolError
-from mxforge.tools.grammar import AUGMENTERS, OPERATORS, PEERS, STEPS, SUITES
+from mxforge.tools.grammar import AUGMENTERS, OPERATORS, PEERS, READERS, STEPS, SUITES
 
 QUICK = ("--repeat", "2", "--threads", "1")
 
@@ -235,3 +244,16 @@ def test_an_update_suite_updates_with_momentum() -> None:
 
 def test_times_are_formatted() -> None:
     assert [time_text(t) for t in (1.234e-6, 9.999e-4, 0.0123, 2.5)] == ["1.23 us", "1 ms", "12.3 ms", "2.5 s"]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_suites_of_readers(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for constant, value in (("IMAGES", 50), ("DIFFERENT", 2), ("RECORDS", 60)):
+        monkeypatch.setattr(data_suites, constant, value)
+    monkeypatch.setattr(data_suites, "_folder", lambda: tmp_path)
+    words, path = data_suites.data_suite(name)
+    assert "records" in words or "images" in words
+    program = data_programs.load(SimpleNamespace(mx=mx), {"data": name, "path": path, "threads": 1}, [])
+    program.run(2)
+    first = program.outputs()[0]
+    assert first.shape == (50, 3, 224, 224) if name == "read-images" else first.tolist() == [sum(range(60, 120))]

@@ -19,7 +19,7 @@ from ...frontend.dtypes import memory_dtype
 from ...runtime.compiled_folder import read_folder
 from ...runtime.threads import get_num_threads
 from ..errors import ToolError, UsageError
-from ..grammar import OPERATORS, STEPS, TORCH
+from ..grammar import OPERATORS, READERS, STEPS, TORCH
 from ..inputs import random_inputs, read_inputs
 from ..model_files import ModelFiles, find_model
 from ..models import InputShapes, Model, data_types, load_model
@@ -27,6 +27,7 @@ from ..parameters import require_parameters
 from ..progress import Progress
 from .augmenters import AUGMENTERS
 from .calls import measure_calls
+from .data_suites import data_suite
 from .measure import Figures, Participant, measure
 from .photos import COUNT, SIZE, TOLERANCE, write_photos
 from .report import Conditions, as_json, as_markdown, as_text
@@ -55,7 +56,7 @@ class Workload:
     files: TemporaryDirectory[str] | None = None
 
 
-_MANY = {"operators": OPERATORS, "training": STEPS, "augmenters": tuple(AUGMENTERS)}
+_MANY = {"operators": OPERATORS, "training": STEPS, "augmenters": tuple(AUGMENTERS), "data": READERS}
 """Suites of suites."""
 
 
@@ -150,6 +151,8 @@ def _suite(options: argparse.Namespace) -> Workload:
         return _augmenters(options.suite)
     if options.suite == "loader":
         return _loader()
+    if options.suite in READERS:
+        return _reader(options.suite, options.threads or len(os.sched_getaffinity(0)))
     words, arrays = suite(options.suite)
     engines = ("mxforge", "mxnet", "mxnet-mkldnn", "torch", "numpy")
     specs = _SuiteSpecs({engine: {"suite": options.suite} for engine in engines})
@@ -175,6 +178,13 @@ def _loader() -> Workload:
     specs = _SuiteSpecs({engine: {"feeding": True, "folder": files.name} for engine in ("mxforge", "mxnet", "torch")})
     shapes = {"images": [COUNT, SIZE, SIZE, 3]}
     return Workload("loader (an epoch with two workers)", {}, specs, shapes, TOLERANCE, files=files)
+
+
+def _reader(name: str, threads: int) -> Workload:
+    words, path = data_suite(name)
+    spec = {"data": name, "path": path, "threads": threads}
+    specs = _SuiteSpecs({engine: spec for engine in ("mxforge", "mxnet")})
+    return Workload(f"{name} ({words})", {}, specs, {})
 
 
 def _model(options: argparse.Namespace) -> Workload:

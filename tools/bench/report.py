@@ -57,7 +57,7 @@ def time_text(seconds: float) -> str:
 def _describe(conditions: Conditions) -> str:
     shapes = ", ".join(f"{name} {tuple(shape)}" for name, shape in conditions.shapes.items())
     how = f"{conditions.threads} threads; {conditions.repeat} rounds; {cpu_name()}"
-    return f"{conditions.workload}: {shapes}; {how}"
+    return f"{conditions.workload}: {shapes + '; ' if shapes else ''}{how}"
 
 
 def cpu_name() -> str:

@@ -59,6 +59,8 @@ class Session:
         return {"load": middle - begin, "first": time.perf_counter() - middle}
 
     def load_program(self, spec, arrays):
+        if "data" in spec:
+            return load_neighbour("data_programs").load(self.engine, spec, arrays)
         if "training" in spec:
             return load_neighbour(self.engine.training).load(self.engine, spec, arrays)
         if "iterator" in spec:
