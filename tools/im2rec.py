@@ -20,7 +20,6 @@ import numpy as np
 from ..frontend.base import MXNetError
 from ..frontend.image import codec
 from ..frontend.io.image_pixels import resize
-from ..frontend.io.image_size import require_decodable
 from ..frontend.recordio import IRHeader, MXIndexedRecordIO, pack, pack_img
 from .errors import ToolError, UsageError
 from .progress import Progress
@@ -215,7 +214,6 @@ def _encode(data: bytes, item: Item, how: Encoding) -> bytes:
     header = IRHeader(0, item.labels if others and how.pack_label else first, item.number, 0)
     if how.pass_through:
         return pack(header, data)
-    require_decodable(data)
     image = codec.decode_packed(data, how.color) if data else None
     if image is None:
         raise MXNetError("it is not an image that can be decoded")

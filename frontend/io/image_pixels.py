@@ -33,9 +33,9 @@ def resize(image: np.ndarray, height: int, width: int, method: int) -> np.ndarra
         raise MXNetError(f"an image of {image.shape[0]} x {image.shape[1]} cannot be resized to {height} x {width}")
     if image.shape[:2] == (height, width):
         return image
-    cv2 = codec.opencv()
-    if cv2 is not None:
-        return _with_channels(cv2.resize(image, (width, height), interpolation=method), image)
+    made = codec.resize(image, width, height, method)
+    if made is not None:
+        return made
     from .. import ndarray as nd
 
     return nd.image.resize(array(image, dtype=np.uint8), size=(width, height), interp=method).asnumpy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from ..base import MXNetError
 from ..image import codec
 from ..recordio import unpack
 from ..tracebacks import cause_of
-from .image_size import require_decodable
 from .records import Record
 from .text_files import read_lines
 
@@ -74,31 +73,22 @@ def decoder(channels: int) -> Decoder:
     """A function that decodes images with 1, 3 or 4 channels. MXNetError names the place of an image that is damaged,
     too large, or has other channels than the 4 that are required.
     """
-    cv2 = codec.opencv()
-    flag = {1: 0, 3: 1, 4: -1}[channels]
 
     def decode(encoded: bytes, where: str) -> np.ndarray:
-        require_decodable(encoded, f"{where}: ")
-        image = _decode(cv2, encoded, flag, channels, where)
-        if image is None:
-            raise MXNetError(f"{where}: its {len(encoded)} bytes are not an image that can be decoded")
-        image = image[:, :, None] if image.ndim == 2 else image
+        try:
+            image = _decode_with_alpha(encoded) if channels == 4 else codec.decode(encoded, channels == 3, rgb=False)
+        except MXNetError as error:
+            raise MXNetError(f"{where}: {error}") from cause_of(error)
         if image.shape[2] != channels or image.dtype != np.uint8:
-            raise MXNetError(
-                f"{where}: the image has {image.shape[2]} channels of {image.dtype}, not {channels} of uint8"
-            )
+            found = f"{image.shape[2]} channels of {image.dtype}"
+            raise MXNetError(f"{where}: the image has {found}, not {channels} of uint8")
         return image
 
     return decode
 
 
-def _decode(cv2: Any, encoded: bytes, flag: int, channels: int, where: str) -> np.ndarray | None:
-    if cv2 is not None:
-        try:
-            return cv2.imdecode(np.frombuffer(encoded, np.uint8), flag) if encoded else None
-        except cv2.error as error:
-            raise MXNetError(f"{where}: {error}") from cause_of(error)
-    try:
-        return codec.decode_packed(encoded, -1) if channels == 4 else codec.decode(encoded, channels == 3, rgb=False)
-    except MXNetError as error:
-        raise MXNetError(f"{where}: {error}") from cause_of(error)
+def _decode_with_alpha(encoded: bytes) -> np.ndarray:
+    image = codec.decode_packed(encoded, -1) if encoded else None
+    if image is None:
+        raise MXNetError(f"Decoding failed. Invalid image file: {len(encoded)} bytes")
+    return image if image.ndim == 3 else image[:, :, None]

@@ -62,10 +62,10 @@ JPEG_BOMB = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08" + struct.pack(">HH
 @pytest.mark.parametrize(
     ("encoded", "reason"),
     [
-        (b"no image", "its 8 bytes are not an image"),
-        (b"", "its 0 bytes are not an image"),
-        (png_header(50_000, 50_000), "50000 x 50000 pixels is too large"),
-        (JPEG_BOMB, "50000 x 50000 pixels is too large"),
+        (b"no image", "OpenCV cannot decode the 8 bytes"),
+        (b"", "OpenCV cannot decode the 0 bytes"),
+        (png_header(50_000, 50_000), "claims 50000 x 50000 pixels"),
+        (JPEG_BOMB, "claims 50000 x 50000 pixels"),
     ],
 )
 def test_images_that_cannot_be_decoded_are_named(tmp_path: Path, encoded: bytes, reason: str) -> None:
@@ -80,15 +80,6 @@ def test_images_that_cannot_be_decoded_are_named(tmp_path: Path, encoded: bytes,
         next(batches)
     batches.reset()
     assert next(batches).pad == 0
-
-
-@pytest.mark.parametrize("encoded", [b"GIF89a" + b"\xff" * 4, b"BM" + b"\0" * 16 + b"\xff\x7f\0\0" * 2])
-def test_the_sizes_of_other_formats_are_checked(encoded: bytes) -> None:
-    from mxforge.frontend.io.image_size import require_decodable
-
-    with pytest.raises(mx.MXNetError, match="too large"):
-        require_decodable(encoded)
-    require_decodable(encoded[:5])  # a damaged header is left to the decoder
 
 
 def test_damaged_records_are_named(tmp_path: Path) -> None:
