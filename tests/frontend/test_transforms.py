@@ -100,3 +100,15 @@ def test_transforms_can_be_pickled_after_calls() -> None:
     image = picture(20, 30)
     expected = chain(image).asnumpy()
     assert (pickle.loads(pickle.dumps(chain))(image).asnumpy() == expected).all()
+
+
+def test_rotations_are_those_of_mx_image() -> None:
+    tensor = made.ToTensor()(picture(11, 11))
+    expected = mx.image.imrotate(tensor, 90)
+    assert (made.Rotate(90)(tensor) == expected).asnumpy().all()
+    np.random.seed(1)
+    drawn = made.RandomRotation((-30, 30), zoom_out=True)(tensor)
+    np.random.seed(1)
+    np.random.random()  # whether to rotate
+    assert (drawn == mx.image.random_rotate(tensor, (-30, 30), zoom_out=True)).asnumpy().all()
+    assert made.RandomRotation((1, 2), rotate_with_proba=0)(tensor) is tensor
