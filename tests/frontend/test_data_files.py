@@ -90,10 +90,10 @@ def test_cifar10_from_the_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             super()._get_data()
 
     for train, count in ((True, 25), (False, 5), (True, 25)):
-        data = Small(str(tmp_path / "root"), train=train)
+        data = Small(str(tmp_path / "files"), train=train)
         assert len(data) == count and (data[4][0].asnumpy() == COLOURS[4]).all() and data[4][1] == 5
         (tmp_path / "store/gluon/dataset/cifar10/a.tar.gz").unlink(missing_ok=True)
-    assert sorted(path.name for path in (tmp_path / "root").iterdir()) == sorted([*names, "a.tar.gz"])
+    assert sorted(path.name for path in (tmp_path / "files").iterdir()) == sorted([*names, "a.tar.gz"])
 
 
 @pytest.mark.parametrize("fine", [False, True])
@@ -124,14 +124,14 @@ def test_wikitext(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             self._data_file = {"train": ("wiki.train.tokens", hashlib.sha1(SENTENCES.encode()).hexdigest())}
             super()._get_data()
 
-    data = Small(str(tmp_path / "root"), seq_len=3)
+    data = Small(str(tmp_path / "files"), seq_len=3)
     tokens = "= A title = <eos> one two <unk> two <eos> three one two <eos>".split()
     known: Any = data.vocabulary
     assert known.idx_to_token[:3] == ["<unk>", "<eos>", "two"] and data.frequencies["two"] == 3
     assert len(data) == 4 and data[0][0].dtype == np.int32
     read = [[known.to_tokens(part.astype(int).asnumpy().tolist()) for part in data[i]] for i in range(4)]
     assert read == [[tokens[3 * i : 3 * i + 3], tokens[3 * i + 1 : 3 * i + 4]] for i in range(4)]
-    other = Small(str(tmp_path / "root"), vocab=known, seq_len=5)
+    other = Small(str(tmp_path / "files"), vocab=known, seq_len=5)
     assert other.vocabulary is known and len(other) == 2
 
 
@@ -143,6 +143,6 @@ def test_the_error_for_a_file_that_cannot_be_downloaded(tmp_path: Path, monkeypa
         (text.WikiText103, "wikitext-103-v1.zip", "0aec09a7537b58d4bb65362fee27650eeaba625a"),
     ):
         with pytest.raises(OSError) as caught:
-            make(str(tmp_path / "root"))
+            make(str(tmp_path / "files"))
         (note,) = caught.value.__notes__
-        assert f"put the file, whose SHA-1 is {sha1}, at {tmp_path / 'root' / name} yourself" in note
+        assert f"put the file, whose SHA-1 is {sha1}, at {tmp_path}/files/{name} yourself" in note
