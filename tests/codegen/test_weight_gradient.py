@@ -229,7 +229,7 @@ SCHEDULES = {
     "one unit": {"weights": 1 << 20, "panels": 5},
     "ragged units": {"weights": 66, "panels": 2, "positions": 20},
     "tiles of 4x3": {"main": RegisterTile(4, 3), "last": RegisterTile(5, 2), "weights": 40, "panels": 1},
-    "4 lanes": {"lanes": 4, "main": RegisterTile(6, 2), "panels": 2},
+    "4 lanes": {"lanes": 4, "main": RegisterTile(6, 2), "last": None, "panels": 2},
     "single positions": {"steps": 1},
 }
 

@@ -75,7 +75,7 @@ def _weighted(tile: RegisterTile, target: Cpu) -> float:
     """The cost, with a small penalty for weights and inputs read per multiply-add. Weights are read from a larger
     cache: with two rows a panel of weights that exceeds the L1 cache arrives too slowly (measured on Zen 3).
     """
-    return tile_cost(tile, target) + 0.05 / tile.rows + 0.03 / tile.vectors
+    return tile_cost(tile, target) + 0.038 / tile.rows + 0.03 / tile.vectors
 
 
 def tile_of(vectors: int, points: int, target: Cpu) -> RegisterTile:
