@@ -224,7 +224,7 @@ def unpack(s: bytes) -> tuple[Any, bytes]:
 
 def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray | None]:
     """Header and image of a record; the image has shape (H, W, 3) in BGR order, or (H, W) if grey."""
-    from .image.codec import decode_packed
+    from .image_codec.codec import decode_packed
 
     header, s = unpack(s)
     return header, decode_packed(s, iscolor)
@@ -232,6 +232,6 @@ def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray | None]:
 
 def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
     """A header and an image as one record, encoded as .jpg (`quality` 1 to 100) or .png (1 to 9)."""
-    from .image.codec import encode
+    from .image_codec.codec import encode
 
     return pack(header, encode(img, img_fmt, quality))

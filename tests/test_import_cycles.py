@@ -23,7 +23,7 @@ ALLOWED = {
 """Imports that close a cycle: patterns of the importing and the imported module."""
 
 FRONTEND = (
-    """artifacts attribute base base_errors context downloads dtypes engine error libinfo library log
+    """artifacts attribute base base_errors context downloads dtypes engine error image_codec libinfo library log
     lr_scheduler memory method_texts misc name namespace native ndarray_doc notebook random registry rtc symbol_doc
     torch shapes tracebacks type_flags util""",
     "ndarray",

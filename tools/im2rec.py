@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..frontend.base import MXNetError
-from ..frontend.image import codec
+from ..frontend.image_codec import codec
 from ..frontend.io.image_pixels import resize
 from ..frontend.recordio import IRHeader, MXIndexedRecordIO, pack, pack_img
 from .errors import ToolError, UsageError

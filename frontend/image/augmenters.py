@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from .. import ndarray as nd
+from ..image_codec import codec
 from ..ndarray import NDArray
-from . import codec
 from .functions import (
     Size,
     _get_interp_method,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .. import ndarray as nd
+from ..image_codec import codec
 from ..ndarray import NDArray
-from . import codec
 from .augmenters import Augmenter, RandomOrderAug
 from .functions import color_normalize
 from .pixels import change_channels, colors_of, empty_like

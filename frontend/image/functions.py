@@ -11,9 +11,9 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..base import MXNetError, numeric_types
+from ..image_codec import codec
 from ..ndarray import NDArray
 from ..tracebacks import cause_of
-from . import codec
 from .pixels import change_channels, colors_of, image_from, memory_of
 
 Size = tuple[int, int]

@@ -10,7 +10,7 @@ from typing import Any
 from .. import ndarray as nd
 from .. import recordio
 from ..base import MXNetError
-from ..io.io import DataBatch, DataIter
+from ..io import DataBatch, DataIter
 from ..ndarray import NDArray
 from ..tracebacks import cause_of
 from .create_augmenter import CreateAugmenter

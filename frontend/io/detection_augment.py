@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ...ir.dialects.mx.parameters import Float, Floats, Int, Ints
 from ..base import MXNetError
-from ..image import codec
+from ..image_codec import codec
 from . import image_pixels as pixels
 from .image_augment import require_method, resized, resized_shorter_edge
 from .parameters import Parameters, require

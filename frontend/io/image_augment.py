@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.dialects.mx.parameters import Bool, Float, Int, Ints, OptionalFloat
 from ..base import MXNetError
-from ..image import codec
+from ..image_codec import codec
 from . import image_pixels as pixels
 from .parameters import Parameters
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...ir.dialects.mx.parameters import Bool, Float, Text
 from ..base import MXNetError
-from ..image import codec
+from ..image_codec import codec
 from ..ndarray import array, load, save
 from .parameters import Parameters
 from .streams import BatchStream

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
-from ..image import codec
+from ..image_codec import codec
 from ..ndarray import array
 
 _EIGENVALUES = np.array([55.46, 4.794, 1.148], np.float32)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..base import MXNetError
-from ..image import codec
+from ..image_codec import codec
 from ..recordio import unpack
 from ..tracebacks import cause_of
 from .records import Record

@@ -14,7 +14,7 @@ import cv2  # pyright: ignore[reportMissingImports]
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.frontend.image import codec, headers
+from mxforge.frontend.image_codec import codec, headers
 from mxforge.frontend.ndarray import operator_function
 
 IMAGES = Path(__file__).resolve().parents[1] / "data" / "images"

@@ -8,7 +8,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 from goldens import Golden, operator_goldens
-from mxforge.frontend.image import codec
+from mxforge.frontend.image_codec import codec
 from mxforge.frontend.ndarray import operator_function
 
 image = mx.nd.image

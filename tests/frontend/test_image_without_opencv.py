@@ -11,7 +11,7 @@ import cv2  # pyright: ignore[reportMissingImports]
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.frontend.image import codec, without_opencv
+from mxforge.frontend.image_codec import codec, without_opencv
 from PIL import Image
 
 ROWS, COLUMNS = np.mgrid[:61, :83]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from goldens import DATA
 from mxforge import MXNetError, nd
-from mxforge.frontend.image import codec
+from mxforge.frontend.image_codec import codec
 from mxforge.ir.caches import cache_counts
 from mxforge.ir.settings import settings
 

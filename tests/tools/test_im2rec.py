@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mxforge.frontend import recordio
-from mxforge.frontend.image import codec
+from mxforge.frontend.image_codec import codec
 
 CLASSES = ("a", "b/c")
 ORDER = [2, 5, 0, 4, 3, 1]

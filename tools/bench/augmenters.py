@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...frontend.image.codec import encode
+from ...frontend.image_codec.codec import encode
 
 Arrays = dict[str, np.ndarray]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...frontend.image import codec
+from ...frontend.image_codec import codec
 from ...frontend.recordio import IRHeader, MXIndexedRecordIO, pack
 
 IMAGES, DIFFERENT, SIDE = 1000, 100, 256

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...frontend.image.codec import encode
+from ...frontend.image_codec.codec import encode
 
 COUNT = 1000
 SIZE = 256

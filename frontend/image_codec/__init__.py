@@ -1,0 +1,1 @@
+"""Decodes, encodes and resizes images for `mx.image`, `mx.io` and `mx.recordio`, which all depend on it."""
