@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import dataloader, dataset, sampler, vision
+from . import batchify, dataloader, dataset, sampler, vision
 from .dataloader import DataLoader
 from .dataset import ArrayDataset, Dataset, RecordFileDataset, SimpleDataset
 from .sampler import BatchSampler, FilterSampler, RandomSampler, Sampler, SequentialSampler

@@ -1,4 +1,4 @@
-"""Image datasets in files: MNIST, CIFAR, a record file, or a folder with one subfolder per class."""
+"""Image datasets in files: MNIST, CIFAR, a record file, a list, or a folder with one subfolder per class."""
 
 from __future__ import annotations
 
@@ -17,10 +17,19 @@ from .... import image, recordio
 from .... import ndarray as nd
 from ....base import MXNetError, data_dir
 from ....downloads import _get_repo_file_url, check_sha1, download
+from ....image.lists import read_list, samples_of
 from ....tracebacks import cause_of
 from ..dataset import Dataset, RecordFileDataset, _DownloadedDataset
 
-__all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset", "ImageRecordDataset"]
+__all__ = [
+    "CIFAR10",
+    "CIFAR100",
+    "MNIST",
+    "FashionMNIST",
+    "ImageFolderDataset",
+    "ImageListDataset",
+    "ImageRecordDataset",
+]
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png")
 _BLOCK = 1 << 20
@@ -230,6 +239,38 @@ class ImageFolderDataset(Dataset):
         path, label = self.items[idx]
         picture = image.imread(path, self._flag)
         return (picture, label) if self._transform is None else self._transform(picture, label)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class ImageListDataset(Dataset):
+    """Images and labels of a list; MXNet 1.9.1 lacks it, and this is MXNet 2's.
+
+    A label is a number, or an array for several numbers.
+
+    Args:
+        root: The folder that paths of the list start from.
+        imglist: A list file (key, labels and path, separated by tabs), or a list of [label, path] or
+            [label, label, ..., path].
+        flag: 1 for images in colour, 0 for grey ones.
+    """
+
+    def __init__(self, root: str = ".", imglist: str | list[Any] | None = None, flag: int = 1) -> None:
+        self._root, self._flag = os.path.expanduser(root), flag
+        if isinstance(imglist, str):
+            keys, samples = read_list(os.path.join(self._root, imglist), "float32")
+            chosen = [samples[key] for key in keys]
+        elif isinstance(imglist, list):
+            names, listed = samples_of(imglist, "float32")
+            chosen = [listed[name] for name in names]
+        else:
+            raise ValueError(f"imglist must be the name of a file or a list, not {imglist!r}")
+        self.items = [(os.path.join(self._root, path), label) for label, path in chosen]
+
+    def __getitem__(self, idx: Any) -> Any:
+        path, label = self.items[idx]
+        return image.imread(path, self._flag), float(label.asscalar()) if label.size == 1 else label
 
     def __len__(self) -> int:
         return len(self.items)
