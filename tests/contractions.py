@@ -17,6 +17,7 @@ from mxforge.codegen.llvm.schedule.kinds import ContractionSchedule
 from mxforge.codegen.llvm.target import CpuTarget
 from mxforge.ir.kernel import Buffer, Kernel
 from mxforge.ir.types import Layout
+from mxforge.runtime.elf import load_object
 from mxforge.runtime.host import host_target
 
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)
@@ -84,20 +85,10 @@ class Compiled:
     """A module's object, loaded in this process."""
 
     def __init__(self, text: str, target: CpuTarget, optimize: int = 1) -> None:
-        from llvmlite import binding
-
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        holder = binding.parse_assembly(f'target triple = "{target.triple}"')
-        machine = binding.Target.from_triple(target.triple).create_target_machine(
-            cpu=target.cpu, features=target.features
-        )
-        self.engine = binding.create_mcjit_compiler(holder, machine)
-        self.engine.add_object_file(binding.ObjectFileRef.from_data(compile_object(text, target, optimize=optimize)))
-        self.engine.finalize_object()
+        self.object = load_object(compile_object(text, target, optimize=optimize))
 
     def function(self, symbol: str):
-        return FUNCTION(self.engine.get_function_address(symbol))
+        return FUNCTION(self.object.symbols[symbol])
 
 
 class Runner:

@@ -36,7 +36,7 @@ def compute(op: ScalarOp, dtype: DType, *operands: np.ndarray) -> np.ndarray:
     f.ret()
     out = np.zeros(8, result.numpy)
     code = Compiled(module.text(), HOST)
-    address = code.engine.get_function_address("f")
+    address = code.object.symbols["f"]
     arrays = [*operands, *[out] * (3 - len(operands)), out]
     ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(address)(*[a.ctypes.data for a in arrays])
     return out
