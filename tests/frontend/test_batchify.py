@@ -7,9 +7,9 @@ from pathlib import Path
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.gluon.data import DataLoader, SimpleDataset, batchify
-from mxforge.gluon.data.vision import ImageListDataset
 
+data = mx.gluon.data
+batchify = data.batchify
 IMAGES = Path(__file__).resolve().parents[1] / "data" / "images"
 
 
@@ -43,16 +43,16 @@ def test_elements_of_samples_are_batched_apart() -> None:
 
 
 def test_a_loader_pads_batches() -> None:
-    loader = DataLoader(SimpleDataset([[1], [2, 3], [4, 5, 6]]), 2, batchify_fn=batchify.Pad(), num_workers=1)
+    loader = data.DataLoader(data.SimpleDataset([[1], [2, 3], [4, 5, 6]]), 2, batchify_fn=batchify.Pad(), num_workers=1)
     assert [batch.asnumpy().tolist() for batch in loader] == [[[1, 0], [2, 3]], [[4, 5, 6]]]
 
 
 def test_images_of_a_list() -> None:
-    listed = ImageListDataset(str(IMAGES), "images.lst")
+    listed = data.vision.ImageListDataset(str(IMAGES), "images.lst")
     picture, label = listed[1]
     assert len(listed) == 7 and label.asnumpy().tolist() == [1.0, 0.25]
     np.testing.assert_array_equal(picture.asnumpy(), mx.image.imread(str(IMAGES / "1.jpg")).asnumpy())
-    own = ImageListDataset(str(IMAGES), [[3, "0.jpg"], [1, 2, "1.jpg"]], flag=0)
+    own = data.vision.ImageListDataset(str(IMAGES), [[3, "0.jpg"], [1, 2, "1.jpg"]], flag=0)
     assert own[0][1] == 3.0 and own[0][0].shape[2] == 1 and own[1][1].asnumpy().tolist() == [1, 2]
     with pytest.raises(ValueError, match="imglist must be the name of a file or a list"):
-        ImageListDataset(str(IMAGES))
+        data.vision.ImageListDataset(str(IMAGES))
