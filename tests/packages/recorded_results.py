@@ -24,6 +24,10 @@ NEEDS = {
     "mxfusion_models": ["mxfusion.inference"],
     "sockeye_models": ["sockeye.inference", "sacrebleu"],
     "gluonnlp_training": ["gluonnlp"],
+    "keras_training": ["keras", "h5py"],
+    "gluonts_training": ["gluonts.mx", "pandas"],
+    "mxfusion_training": ["mxfusion.inference"],
+    "gluonfr_training": ["gluonfr"],
 }
 TOLERANCE = 2e-5
 """The allowed difference from MXNet's numbers, relative to the largest magnitude in their array."""

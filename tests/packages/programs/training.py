@@ -1,13 +1,14 @@
 """Steps of training: their losses, and the parameters at the end."""
 
-import cases
+import re
+
 import mxnet as mx
 import numpy as np
 
 MOST = 12  # parameters of a network that are printed
 
 
-def fit(net, loss, optimizer="sgd", steps=4, size=1, change=None, kvstore="device", **options):
+def fit(net, loss, optimizer="sgd", steps=4, size=1, change=None, kvstore="device", skip="$^", **options):
     """The losses of some steps with a trainer, and what they made of the parameters.
 
     `loss` takes the number of the step and returns an array or several. `change` takes the trainer and the step; it is
@@ -30,12 +31,15 @@ def fit(net, loss, optimizer="sgd", steps=4, size=1, change=None, kvstore="devic
             change(trainer, step)
             trainer.update(size)
         losses.append([float(array.asnumpy().mean()) for array in arrays])
-    return {"outputs": [np.array(losses), *values(parameters)]}
+    mx.nd.waitall()  # MXNet's static backward passes may still write moving statistics
+    return {"outputs": [np.array(losses), *values(parameters, skip)]}
 
 
-def values(parameters):
-    """The values of parameters; of many every second, third, ... one."""
-    every = [p for p in parameters.values() if not cases.is_constant(p)]
+def values(parameters, skip="$^"):
+    """The values of parameters whose names do not match; of many every second, third, ... one."""
+    # BatchNorm without a scale has one that nothing reads; MXNet sometimes sets it to 1
+    every = [p for p in parameters.values() if p.grad_req != "null" or p.name.endswith(("mean", "var"))]
+    every = [p for p in every if not re.search(skip, p.name)]
     chosen = every[:: -(-len(every) // MOST)]
     return [p.list_data()[0] if p._stype == "default" else p.list_row_sparse_data(_rows(p))[0] for p in chosen]
 
