@@ -37,6 +37,8 @@ ALLOWED = {
     "contrib.symbol": """AttrScope Symbol SymbolHandle adamw_update check_call cond copy ctypes foreach
     mp_adamw_update rand_zipfian symbol uniform while_loop""",
     "contrib.text._constants": "FILES",
+    "gluon.data.vision": "ImageListDataset",
+    "gluon.data.vision.datasets": "ImageListDataset",
     "gluon.nn": "Identity",
     "gluon.nn.basic_layers": "Identity",
     "ndarray.random": _PDFS,
