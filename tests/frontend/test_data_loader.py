@@ -45,6 +45,8 @@ def of_calls(function: Callable[[int], Any], workers: int = 1, length: int = 8, 
 
 
 def children() -> set[int | None]:
+    """The processes of this one, without those that garbage keeps."""
+    gc.collect()
     return {process.pid for process in multiprocessing.active_children()}
 
 
