@@ -36,7 +36,8 @@ from mxforge.runtime.host import host_target
 from rewriting import in_layout, random_inputs, tensor
 
 NONE = (0, 0)
-BLOCK = 8
+TARGET = host_target(2)
+BLOCK = TARGET.channel_block
 SHAPE = (2, 16, 6, 5)
 UNIT = (1, 1)
 SCALAR = TensorType((), DType.F32)
@@ -53,7 +54,7 @@ SAMPLES: list[tuple[Op, tuple[TensorType, ...]]] = [
     (ReduceWindow(ReduceOp.ADD, (1, 3, 1, 1), (1,) * 4, (NONE, (1, 1), NONE, NONE), (1,) * 4), (tensor(*SHAPE),)),
     (SelectAndScatter((1, 1, 2, 3), (1, 1, 2, 1), (NONE, NONE, (0, 1), (1, 1))), (tensor(*SHAPE), tensor(2, 16, 3, 5))),
     (SelectAndScatter((1, 3, 1, 1), (1,) * 4, (NONE, (1, 1), NONE, NONE)), (tensor(*SHAPE), tensor(*SHAPE))),
-    (Concat(1), (tensor(*SHAPE), tensor(2, 8, 6, 5), tensor(2, 3, 6, 5))),
+    (Concat(1), (tensor(*SHAPE), tensor(2, BLOCK, 6, 5), tensor(2, 3, 6, 5))),
     (Concat(1), (tensor(2, 3, 6, 5), tensor(*SHAPE))),
     (Reduce(ReduceOp.ADD, (2, 3)), (tensor(*SHAPE),)),
     (Reduce(ReduceOp.ADD, (1,)), (tensor(*SHAPE),)),
@@ -94,7 +95,7 @@ def test_every_choice_runs(op: Op, types: tuple[TensorType, ...], choice: Choice
     result = in_layout(b, op, layout, *stored)
     graph = b.build([b.add_node(Relayout(None), result) if layout else result])
     arrays = random_inputs(graph)
-    program = compile_graph(graph, host_target(2))
+    program = compile_graph(graph, TARGET)
     for found, expected in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
         np.testing.assert_allclose(found, expected, 1e-5, 1e-5)
 
