@@ -12,55 +12,81 @@ import numpy as np
 
 from ... import ndarray as nd
 from ...base import MXNetError
-from .dataloader import default_batchify_fn
+from ...context import Context
 
 Batchify = Callable[[Sequence[Any]], Any]
 
 
-class Stack:
-    """Stacks samples of one shape along a new first axis."""
+def _context(shared: bool) -> Context:
+    return Context("cpu_shared" if shared else "cpu", 0)
 
-    def __call__(self, data: Sequence[Any]) -> nd.NDArray:
-        shapes = {np.shape(sample) for sample in data}
+
+def _arrays(samples: Sequence[Any]) -> list[np.ndarray]:
+    return [sample.asnumpy() if isinstance(sample, nd.NDArray) else np.asarray(sample) for sample in samples]
+
+
+class Stack:
+    """Stacks samples of one shape along a new first axis. Elements of tuples are stacked separately.
+
+    `use_shared_mem` puts the batch in memory that processes share, here as in the other functions.
+    """
+
+    def __init__(self, use_shared_mem: bool = False) -> None:
+        self._ctx = _context(use_shared_mem)
+
+    def __call__(self, data: Sequence[Any]) -> Any:
+        if isinstance(data[0], tuple):
+            return [self(parts) for parts in zip(*data, strict=True)]
+        arrays = _arrays(data)
+        shapes = {array.shape for array in arrays}
         if len(shapes) > 1:
             raise MXNetError(f"Stack takes samples of one shape, not {sorted(shapes)}; Pad makes their extents equal")
-        return default_batchify_fn(data)
+        batch = np.stack(arrays)
+        return nd.array(batch, self._ctx, batch.dtype)
 
 
 class Pad:
     """Stacks samples of several extents, padded at their ends to the largest extent along each axis."""
 
-    def __init__(self, val: float | None = None, dtype: Any = None, round_to: int | None = None) -> None:
+    def __init__(
+        self, val: float | None = None, dtype: Any = None, round_to: int | None = None, use_shared_mem: bool = False
+    ) -> None:
         """
         Args:
             val: The padding; 0 by default.
             dtype: The dtype of the batch; that of the first sample by default.
-            round_to: If given, the padded extent of the first axis is a multiple of it.
+            round_to: If given, padded extents are multiples of it.
+            use_shared_mem: Whether the batch is in memory that processes share.
         """
+        self._ctx = _context(use_shared_mem)
         self.val, self.dtype, self.round_to = 0 if val is None else val, dtype, round_to
 
     def __call__(self, data: Sequence[Any]) -> nd.NDArray:
-        arrays = [sample.asnumpy() if isinstance(sample, nd.NDArray) else np.asarray(sample) for sample in data]
+        if isinstance(data[0], tuple):
+            raise MXNetError("Pad takes arrays, not tuples: Group applies a function to each element of tuples")
+        arrays = _arrays(data)
         ranks = {array.ndim for array in arrays}
         if len(ranks) > 1 or 0 in ranks:
             raise MXNetError(f"Pad takes samples with the same number of axes, at least one, not {sorted(ranks)}")
         extents = np.max([array.shape for array in arrays], axis=0)
         if self.round_to is not None:
-            extents[0] = -(-extents[0] // self.round_to) * self.round_to
+            extents = -(-extents // self.round_to) * self.round_to
         batch = np.full((len(arrays), *extents), self.val, self.dtype or arrays[0].dtype)
         for row, array in zip(batch, arrays, strict=True):
             row[tuple(map(slice, array.shape))] = array
-        return nd.array(batch, dtype=batch.dtype)
+        return nd.array(batch, self._ctx, batch.dtype)
 
 
 class Append:
-    """Returns the samples as a list of arrays, each with a batch axis of extent 1 at `batch_axis` if `expand`."""
+    """Returns the samples as a list of arrays, each with a batch axis of extent 1 at `batch_axis` if `expand`. Samples
+    that are no NDArrays become float32."""
 
-    def __init__(self, expand: bool = True, batch_axis: int = 0) -> None:
+    def __init__(self, expand: bool = True, batch_axis: int = 0, use_shared_mem: bool = False) -> None:
         self.expand, self.batch_axis = expand, batch_axis
+        self._ctx = _context(use_shared_mem)
 
     def __call__(self, data: Sequence[Any]) -> list[nd.NDArray]:
-        arrays = [default_batchify_fn([sample])[0] for sample in data]
+        arrays = [nd.array(sample, self._ctx) for sample in data]
         return [array.expand_dims(self.batch_axis) for array in arrays] if self.expand else arrays
 
 
