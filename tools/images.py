@@ -53,9 +53,14 @@ def image_options(options: argparse.Namespace, inputs: Sequence[Path]) -> ImageO
     given = {f.name: v for f in fields(ImageOptions) if (v := getattr(options, f.name)) not in (None, False)}
     if (given or options.preset) and not any(path.suffix.lower() in SUFFIXES for path in inputs):
         raise UsageError(f"--{next(iter(given), 'preset')} is for images, and no --input is an image")
-    found = replace(PRESETS[options.preset] if options.preset else ImageOptions(), **given)
-    if found.squash and (found.size is None or (found.resize is not None and options.preset is None)):
-        raise UsageError("--squash stretches images to --size H,W, without --resize")
+    if "squash" in given and "resize" in given:
+        raise UsageError("--squash stretches images to --size; --resize keeps their proportions: pass one of them")
+    preset = PRESETS[options.preset] if options.preset else ImageOptions()
+    if "squash" in given or "resize" in given:
+        preset = replace(preset, squash=False, resize=None)
+    found = replace(preset, **given)
+    if found.squash and found.size is None:
+        raise UsageError("--squash stretches images to --size H,W: pass --size")
     return found
 
 

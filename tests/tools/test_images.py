@@ -60,6 +60,9 @@ def test_options_replace_those_of_the_preset(halves: Path) -> None:
     assert options("--preset", "imagenet", "--size", "64") == ImageOptions(
         size=(64, 64), resize=256, mean=PRESETS["imagenet"].mean, std=PRESETS["imagenet"].std
     )
+    assert options("--preset", "ssd", "--resize", "600").resize == 600
+    assert not options("--preset", "ssd", "--resize", "600").squash
+    assert options("--preset", "imagenet", "--squash").resize is None
     assert options("--bgr", "--range", "255") == ImageOptions(bgr=True, range=255)
     for wrong in (["--squash"], ["--squash", "--size", "4", "--resize", "8"]):
         with pytest.raises(UsageError, match="--squash stretches"):
