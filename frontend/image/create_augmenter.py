@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dialects.mx.image_colors import COLOR_COMPONENTS, COLOR_DEVIATIONS
 from .. import ndarray as nd
 from ..ndarray import NDArray
 from .augmenters import (
@@ -21,9 +22,6 @@ from .color_augmenters import ColorJitterAug, ColorNormalizeAug, HueJitterAug, L
 
 IMAGENET_MEAN = (123.68, 116.28, 103.53)
 IMAGENET_STD = (58.395, 57.12, 57.375)
-_EIGENVALUES = np.array([55.46, 4.794, 1.148])
-_EIGENVECTORS = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
-"""The principal components of the colours of ImageNet."""
 
 
 def CreateAugmenter(
@@ -73,7 +71,7 @@ def color_augmenters(
     if hue:
         found.append(HueJitterAug(hue))
     if pca_noise > 0:
-        found.append(LightingAug(pca_noise, _EIGENVALUES, _EIGENVECTORS))
+        found.append(LightingAug(pca_noise, COLOR_DEVIATIONS, COLOR_COMPONENTS))
     if rand_gray > 0:
         found.append(RandomGrayAug(rand_gray))
     return found

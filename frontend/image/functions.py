@@ -12,6 +12,7 @@ import numpy as np
 from .. import ndarray as nd
 from ..base import MXNetError, numeric_types
 from ..image_codec import codec
+from ..image_codec.interpolation import method_between
 from ..ndarray import NDArray
 from ..tracebacks import cause_of
 from .pixels import change_channels, colors_of, image_from, memory_of
@@ -101,9 +102,7 @@ def _get_interp_method(interp: int, sizes: Sequence[int] = ()) -> int:
             return 2
         assert len(sizes) == 4
         old_h, old_w, new_h, new_w = sizes
-        if new_h > old_h and new_w > old_w:
-            return 2
-        return 3 if new_h < old_h and new_w < old_w else 1
+        return method_between((old_h, old_w), (new_h, new_w))
     if interp == 10:
         return random.randint(0, 4)
     if interp not in (0, 1, 2, 3, 4):

@@ -25,10 +25,18 @@ def require_moderate_size(data: bytes) -> None:
     size = size_of(data)
     if size is None:
         return
-    limit = int(os.environ.get(_LIMIT_VARIABLE, LARGEST))
+    limit = _limit()
     if size[0] * size[1] > limit:
         claim = f"The header of the image claims {size[0]} x {size[1]} pixels, more than the limit of {limit}"
         raise MXNetError(f"Decoding failed. {claim}, which the environment variable {_LIMIT_VARIABLE} can raise")
+
+
+def _limit() -> int:
+    text = os.environ.get(_LIMIT_VARIABLE, str(LARGEST))
+    try:
+        return int(text)
+    except ValueError:
+        raise MXNetError(f"the environment variable {_LIMIT_VARIABLE}={text!r} is not a number of pixels") from None
 
 
 def size_of(data: bytes) -> Size | None:

@@ -9,26 +9,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...ir.dialects.mx.parameters import Bool, Ints, Natural, OptionalDTypeName, Text
+from ...ir.dialects.mx.parameters import Ints, Text
 from ..base import MXNetError
 from ..ndarray import array
 from ..tracebacks import cause_of
-from .parameters import Parameters, iterator_function, require
+from .parameters import BatchParameters, iterator_function, require
 from .streams import Batch, MXDataIter, Rounds, RowStream
 from .text_files import data_files, read_lines
 
 
-class CSVParameters(Parameters):
+class CSVParameters(BatchParameters):
     """
     Args:
         data_csv: A file with one example per line, several files separated by ";", or a folder of files.
         data_shape: The shape of one example.
         label_csv: The file, files or folder with the labels; "NULL": all labels are 0.
         label_shape: The shape of one label.
-        batch_size: The number of examples of a batch.
-        round_batch: Whether the last batch is filled with the first examples, so that the next epoch begins after them.
-        prefetch_buffer: The number of batches that are read ahead.
-        ctx: Accepted and not used: batches are on the CPU.
         dtype: "float32", "int32" or "int64"; None is "float32".
     """
 
@@ -36,11 +32,6 @@ class CSVParameters(Parameters):
     data_shape: Ints
     label_csv: Text = "NULL"
     label_shape: Ints = (1,)
-    batch_size: Natural
-    round_batch: Bool = True
-    prefetch_buffer: Natural = 4
-    ctx: Text = "gpu"
-    dtype: OptionalDTypeName = None
 
 
 class Row(NamedTuple):

@@ -8,66 +8,39 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.dialects.mx.parameters import Bool, Float, Int, Ints, Natural, OptionalDTypeName, Positive, Text
+from ...ir.dialects.mx.parameters import Float, Int, Text
 from ...ir.types import DType
 from ..base import MXNetError
 from .detection_augment import DetectionAugmenter, DetectionAugmentParameters
 from .image_batches import ImageStream
-from .image_iterators import record_source, require_image_shape
+from .image_iterators import CommonRecordParameters, record_source, record_stream, require_image_shape
 from .image_normalize import DetectionNormalizeParameters, DetectionNormalizer
 from .image_records import LabelList, decoder, read_image_record
-from .parameters import Parameters, iterator_function, require
+from .parameters import iterator_function, require
 from .records import Record, RecordFiles
-from .streams import MXDataIter, Rounds
+from .streams import MXDataIter
 from .text_files import data_files
 
 _SIZES = 4  # a label begins with the channels, height and width of the image, and the number of its labels
 
 
-class DetectionRecordParameters(Parameters):
+class DetectionRecordParameters(CommonRecordParameters):
     """
     Args:
-        path_imglist: A list file, whose labels replace those of the records.
-        path_imgrec: A .rec file, several separated by ";", or a folder of them.
         aug_seq: The name of the augmenter, "det_aug_default".
         label_width: The number of labels of each image; -1: any number.
-        data_shape: The shape of an image: (channels, height, width).
-        preprocess_threads: The number of threads that decode images.
-        verbose: Whether messages are logged.
-        num_parts, part_index: The number of parts of the data, and which of them is read.
-        shuffle_chunk_size: The size in MB of parts whose order changes in each epoch; 0: the order of the file.
-        shuffle_chunk_seed: The seed of the order of these parts.
         label_pad_width: The number of labels to which all are padded; 0 or -1: the largest number.
         label_pad_value: The value of the padding.
         shuffle: Whether records are shuffled, within 64 MB.
         seed: The seed of the order of records, and of changes of images.
-        batch_size: The number of images of a batch.
-        round_batch: Whether the last batch is filled with the first images, so that the next epoch begins after them.
-        prefetch_buffer: The number of batches that are decoded ahead.
-        ctx: Accepted and not used: batches are on the CPU.
         dtype: "float32" or None.
     """
 
-    path_imglist: Text = ""
     path_imgrec: Text = "./data/imgrec.rec"
     aug_seq: Text = "det_aug_default"
     label_width: Int = -1
-    data_shape: Ints
-    preprocess_threads: Positive = 4
-    verbose: Bool = True
-    num_parts: Int = 1
-    part_index: Int = 0
-    shuffle_chunk_size: Natural = 0
-    shuffle_chunk_seed: Int = 0
     label_pad_width: Int = 0
     label_pad_value: Float = -1.0
-    shuffle: Bool = False
-    seed: Int = 0
-    batch_size: Natural
-    round_batch: Bool = True
-    prefetch_buffer: Natural = 4
-    ctx: Text = "gpu"
-    dtype: OptionalDTypeName = None
 
 
 class DetectionParameters(DetectionNormalizeParameters, DetectionAugmentParameters, DetectionRecordParameters):
@@ -122,19 +95,7 @@ def _make(name: str, given: DetectionParameters, arguments: Mapping[str, Any]) -
     width = _label_width(name, load, files, given)
 
     def stream(rounds: bool) -> ImageStream:
-        source = record_source(name, files, given, "")
-        return ImageStream(
-            name,
-            given.prefetch_buffer,
-            given.preprocess_threads,
-            Rounds(name, source, given.batch_size, rounds),
-            load,
-            given.data_shape,
-            DType.F32,
-            (width + _SIZES,),
-            given.seed,
-            files.close,
-        )
+        return record_stream(name, files, given, load, DType.F32, (width + _SIZES,), given.seed, rounds=rounds)
 
     normalizer.find_mean_image(name, given.mean_img, given.data_shape, lambda: stream(False), given.verbose)
     return MXDataIter(stream(given.round_batch), **arguments)

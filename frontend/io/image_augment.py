@@ -10,6 +10,7 @@ import numpy as np
 from ...ir.dialects.mx.parameters import Bool, Float, Int, Ints, OptionalFloat
 from ..base import MXNetError
 from ..image_codec import codec
+from ..image_codec.interpolation import method_between
 from . import image_pixels as pixels
 from .parameters import Parameters
 
@@ -73,9 +74,7 @@ class AugmentParameters(Parameters):
 def interpolation(method: int, old: tuple[int, int], new: tuple[int, int], random: Random) -> int:
     """OpenCV's number of an interpolation between sizes: 9 selects by the sizes, 10 at random."""
     if method == 9:
-        if new[0] > old[0] and new[1] > old[1]:
-            return 2
-        return 3 if new[0] < old[0] and new[1] < old[1] else 1
+        return method_between(old, new)
     return random.randrange(5) if method == 10 else method
 
 

@@ -9,65 +9,66 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.dialects.mx.parameters import Bool, Int, Ints, Natural, OptionalDTypeName, OptionalInt, Positive, Text
+from ...ir.dialects.mx.parameters import Bool, Int, Ints, Natural, OptionalInt, Positive, Text
+from ...ir.types import DType
 from ..base import MXNetError
 from ..dtypes import dtype_of
 from .image_augment import AugmentParameters, DefaultAugmenter
-from .image_batches import ImageStream
+from .image_batches import ImageStream, Loader
 from .image_normalize import ImageNormalizer, NormalizeParameters
 from .image_records import LabelList, decoder, read_image_record
-from .parameters import Parameters, iterator_function, require
+from .parameters import BatchParameters, iterator_function, require
 from .records import IndexedRecords, OrderedRecords, Record, RecordFiles, Shuffling
 from .streams import MXDataIter, Rounds
 from .text_files import data_files
 
 
-class RecordParameters(Parameters):
-    """
+class CommonRecordParameters(BatchParameters):
+    """The parameters of all iterators over images in record files.
+
     Args:
         path_imglist: A list file, whose labels replace those of the records.
         path_imgrec: A .rec file, several separated by ";", or a folder of them.
-        path_imgidx: The .idx file of the records: parts have equal numbers of records, and all are shuffled together.
-        aug_seq: The name of the augmenter, "aug_default".
-        label_width: The number of labels of an image.
         data_shape: The shape of an image: (channels, height, width).
         preprocess_threads: The number of threads that decode images.
         verbose: Whether messages are logged.
         num_parts, part_index: The number of parts of the data, and which of them is read.
-        device_id: Accepted and not used: batches are on the CPU.
         shuffle_chunk_size: The size in MB of parts whose order changes in each epoch; 0: the order of the file.
         shuffle_chunk_seed: The seed of the order of these parts.
-        seed_aug: The seed of random changes of images; None: `seed`.
-        shuffle: Whether records are shuffled: all with an index, and otherwise within 64 MB.
-        seed: The seed of the order of records.
-        batch_size: The number of images of a batch.
-        round_batch: Whether the last batch is filled with the first images, so that the next epoch begins after them.
         prefetch_buffer: The number of batches that are decoded ahead.
-        ctx: Accepted and not used: batches are on the CPU.
-        dtype: "float32", "uint8" or "int8"; None is "float32".
     """
 
     path_imglist: Text = ""
     path_imgrec: Text = ""
-    path_imgidx: Text = ""
-    aug_seq: Text = "aug_default"
-    label_width: Positive = 1
     data_shape: Ints
     preprocess_threads: Positive = 4
     verbose: Bool = True
     num_parts: Int = 1
     part_index: Int = 0
-    device_id: Int = 0
     shuffle_chunk_size: Natural = 0
     shuffle_chunk_seed: Int = 0
-    seed_aug: OptionalInt = None
     shuffle: Bool = False
     seed: Int = 0
-    batch_size: Natural
-    round_batch: Bool = True
-    prefetch_buffer: Natural = 4
-    ctx: Text = "gpu"
-    dtype: OptionalDTypeName = None
+
+
+class RecordParameters(CommonRecordParameters):
+    """
+    Args:
+        path_imgidx: The .idx file of the records: parts have equal numbers of records, and all are shuffled together.
+        aug_seq: The name of the augmenter, "aug_default".
+        label_width: The number of labels of an image.
+        device_id: Accepted and not used: batches are on the CPU.
+        seed_aug: The seed of random changes of images; None: `seed`.
+        shuffle: Whether records are shuffled: all with an index, and otherwise within 64 MB.
+        seed: The seed of the order of records.
+        dtype: "float32", "uint8" or "int8"; None is "float32".
+    """
+
+    path_imgidx: Text = ""
+    aug_seq: Text = "aug_default"
+    label_width: Positive = 1
+    device_id: Int = 0
+    seed_aug: OptionalInt = None
 
 
 class ImageParameters(NormalizeParameters, AugmentParameters, RecordParameters):
@@ -100,7 +101,9 @@ class _ImageLoader:
         return read.number
 
 
-def record_source(name: str, files: RecordFiles, given: Any, index: str) -> OrderedRecords | IndexedRecords:
+def record_source(
+    name: str, files: RecordFiles, given: CommonRecordParameters, index: str
+) -> OrderedRecords | IndexedRecords:
     """The records of a part of the files, in order or shuffled."""
     part, parts = given.part_index, given.num_parts
     require(name, 0 <= part < parts, f"part_index={part} must be at least 0 and less than num_parts={parts}")
@@ -108,6 +111,25 @@ def record_source(name: str, files: RecordFiles, given: Any, index: str) -> Orde
     if index:
         return IndexedRecords(files, index, part, parts, shuffling)
     return OrderedRecords(files, part, parts, shuffling)
+
+
+def record_stream(
+    name: str,
+    files: RecordFiles,
+    given: CommonRecordParameters,
+    load: Loader,
+    dtype: DType,
+    label_shape: tuple[int, ...],
+    seed: int,
+    *,
+    rounds: bool,
+    index: str = "",
+) -> ImageStream:
+    """The images of a part of the files in batches, the last of which is filled if `rounds`. `seed` is that of changes
+    of images, `index` the .idx file."""
+    batches = Rounds(name, record_source(name, files, given, index), given.batch_size, rounds)
+    ahead, threads = given.prefetch_buffer, given.preprocess_threads
+    return ImageStream(name, ahead, threads, batches, load, given.data_shape, dtype, label_shape, seed, files.close)
 
 
 def require_image_shape(name: str, shape: tuple[int, ...]) -> None:
@@ -127,20 +149,10 @@ def _image_stream(name: str, given: ImageParameters, dtype: str) -> ImageStream:
     files = RecordFiles(data_files(name, given.path_imgrec))
 
     def stream(made: str, rounds: bool) -> ImageStream:
-        source = record_source(name, files, given, given.path_imgidx)
-        label_shape = () if given.label_width == 1 else (given.label_width,)
-        return ImageStream(
-            name,
-            given.prefetch_buffer,
-            given.preprocess_threads,
-            Rounds(name, source, given.batch_size, rounds),
-            load,
-            shape,
-            dtype_of(made),
-            label_shape,
-            given.seed if given.seed_aug is None else given.seed_aug,
-            files.close,
-        )
+        labels = () if given.label_width == 1 else (given.label_width,)
+        seed = given.seed if given.seed_aug is None else given.seed_aug
+        index = given.path_imgidx
+        return record_stream(name, files, given, load, dtype_of(made), labels, seed, rounds=rounds, index=index)
 
     if dtype != "uint8":
         normalizer.find_mean_image(name, given.mean_img, shape, lambda: stream("float32", False), given.verbose)

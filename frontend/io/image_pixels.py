@@ -6,15 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dialects.mx.image_colors import COLOR_COMPONENTS, COLOR_DEVIATIONS
 from ..base import MXNetError
 from ..image_codec import codec
 from ..ndarray import array
 
-_EIGENVALUES = np.array([55.46, 4.794, 1.148], np.float32)
-_EIGENVECTORS = np.array(
-    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]], np.float32
-)
-"""The principal components of the colours of ImageNet: a row for each of R, G and B."""
+_DEVIATIONS, _COMPONENTS = COLOR_DEVIATIONS.astype(np.float32), COLOR_COMPONENTS.astype(np.float32)
 _HLS_LIMITS = (180, 255, 255)
 _HALF_STEP = 16  # half of 1/32, in units of 1/1024
 
@@ -117,7 +114,7 @@ def shift_hls(image: np.ndarray, hue: int, lightness: int, saturation: int) -> n
 
 def add_pca_noise(image: np.ndarray, amounts: np.ndarray) -> np.ndarray:
     """Add the principal components of colours, by these amounts."""
-    noise = (_EIGENVECTORS * (amounts * _EIGENVALUES)).sum(1, dtype=np.float32)
+    noise = (_COMPONENTS * (amounts * _DEVIATIONS)).sum(1, dtype=np.float32)
     planes = [
         look_up(
             image[:, :, k : k + 1], np.clip((np.arange(256) + noise[2 - k]).astype(np.int32), 0, 255).astype(np.uint8)

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ...ir.dialects.mx.parameters import Bool, Int, Ints, Natural, OptionalDTypeName, Text
+from ...ir.dialects.mx.parameters import Int, Ints, Text
 from ..base import MXNetError
 from ..ndarray import NDArray, array
 from ..ndarray.sparse import csr_matrix
-from .parameters import Parameters, iterator_function, require
+from .parameters import BatchParameters, iterator_function, require
 from .streams import Batch, MXDataIter, Rounds, RowStream
 from .text_files import data_files, read_lines
 
 
-class LibSVMParameters(Parameters):
+class LibSVMParameters(BatchParameters):
     """
     Args:
         data_libsvm: A file with one example per line, several files separated by ";", or a folder of files.
@@ -25,10 +25,7 @@ class LibSVMParameters(Parameters):
         label_libsvm: The file, files or folder with sparse labels; "NULL": the labels are those of the data files.
         label_shape: The shape of one label.
         num_parts, part_index: The number of parts of the data, and which of them is read.
-        batch_size: The number of examples of a batch.
         round_batch: Must be True: the last batch is filled with the first examples.
-        prefetch_buffer: The number of batches that are read ahead.
-        ctx: Accepted and not used: batches are on the CPU.
         dtype: "float32" or None.
     """
 
@@ -38,11 +35,6 @@ class LibSVMParameters(Parameters):
     label_shape: Ints = (1,)
     num_parts: Int = 1
     part_index: Int = 0
-    batch_size: Natural
-    round_batch: Bool = True
-    prefetch_buffer: Natural = 4
-    ctx: Text = "gpu"
-    dtype: OptionalDTypeName = None
 
 
 class SparseRow(NamedTuple):

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticUndefined
 
 from ...ir.dialects.mx.describe import type_name
+from ...ir.dialects.mx.parameters import Bool, Natural, OptionalDTypeName, Text
 from ..base import MXNetError
 
 _ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n        .*)*)", re.MULTILINE)
@@ -42,6 +43,23 @@ class Parameters(BaseModel):
             default = "required" if required else f"optional, default={info.default!r}"
             lines += [f"{name} : {type_name(info.annotation)}, {default}", f"    {texts[name]}"]
         return "\n".join(lines)
+
+
+class BatchParameters(Parameters):
+    """
+    Args:
+        batch_size: The number of examples of a batch.
+        round_batch: Whether the last batch is filled with the first examples, so that the next epoch begins after them.
+        prefetch_buffer: The number of batches that are read ahead.
+        ctx: Accepted and not used: batches are on the CPU.
+        dtype: The dtype of the data.
+    """
+
+    batch_size: Natural
+    round_batch: Bool = True
+    prefetch_buffer: Natural = 4
+    ctx: Text = "gpu"
+    dtype: OptionalDTypeName = None
 
 
 def _texts(cls: type[Parameters]) -> dict[str, str]:

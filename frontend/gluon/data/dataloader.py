@@ -81,13 +81,11 @@ def _as_in_context(data: Any, ctx: context.Context) -> Any:
 
 
 def _worker_fn(samples: Any, batchify_fn: Callable[[Any], Any], dataset: Any) -> Any:
-    """The batch of these samples: the task of a worker process."""
+    """The batch of these samples: the task of a worker."""
     return batchify_fn([dataset[i] for i in samples])
 
 
-def _thread_worker_fn(samples: Any, batchify_fn: Callable[[Any], Any], dataset: Any) -> Any:
-    """The batch of these samples: the task of a worker thread."""
-    return batchify_fn([dataset[i] for i in samples])
+_thread_worker_fn = _worker_fn
 
 
 class _MultiWorkerIter:
@@ -153,7 +151,7 @@ class _MultiWorkerIter:
             raise RuntimeError("the dataset or batchify_fn raised StopIteration") from error
         del self._data_buffer[self._rcvd_idx]
         self._rcvd_idx += 1
-        if self._worker_fn not in (_worker_fn, _thread_worker_fn) and self._dataset is None:
+        if self._worker_fn is not _worker_fn and self._dataset is None:
             batch = pickle.loads(batch)
         return _as_in_context(batch, context.cpu_pinned(self._pin_device_id)) if self._pin_memory else batch
 
@@ -246,7 +244,7 @@ class DataLoader:
             self._batch_sampler,
             pin_memory=self._pin_memory,
             pin_device_id=self._pin_device_id,
-            worker_fn=_thread_worker_fn if self._thread_pool else _worker_fn,
+            worker_fn=_worker_fn,
             prefetch=self._prefetch,
             dataset=self._dataset,
             data_loader=self,

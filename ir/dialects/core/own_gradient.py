@@ -19,7 +19,7 @@ def call_with_gradient(
 ) -> tuple[Value, ...]:
     """Append a call of forward(b, *operands) that carries `gradient`; returns the results.
 
-    The cotangent of a result that has none (of booleans) is zeros.
+    Results without a cotangent, such as booleans, get zeros as theirs.
     """
     inner, back = b.nested(f"{b.name}_call"), b.nested(f"{b.name}_gradient")
     inner.location = back.location = b.location

@@ -68,8 +68,8 @@ def mod(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Valu
 
 
 def pow(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
-    """At x = 0 the derivative with respect to the exponent is z * log(1) = 0, its limit for y > 0. Of integers it is
-    none.
+    """At x = 0 the derivative with respect to the exponent is z * log(1) = 0, its limit for y > 0. An integer
+    exponent has no gradient.
     """
     if x.type.dtype.is_integer:
         return b.mul(g, b.mul(y, b.pow(x, b.sub(y, 1)))), None

@@ -9,14 +9,11 @@ from ...types import DType
 from .builder import MxBuilder
 
 _GRAY = np.array([0.299, 0.587, 0.114])
-# Eigenvectors of ImageNet's colours times the square roots of their eigenvalues; rows are R, G, B.
-_LIGHTING = np.array(
-    [
-        [55.46 * -0.5675, 4.794 * 0.7192, 1.148 * 0.4009],
-        [55.46 * -0.5808, 4.794 * -0.0045, 1.148 * -0.8140],
-        [55.46 * -0.5836, 4.794 * -0.6948, 1.148 * 0.4203],
-    ]
-)
+COLOR_DEVIATIONS = np.array([55.46, 4.794, 1.148])
+"""The standard deviations of ImageNet's colours along their principal components."""
+COLOR_COMPONENTS = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
+"""These components as columns; rows are R, G, B."""
+_LIGHTING = COLOR_COMPONENTS * COLOR_DEVIATIONS
 
 
 def _wide(b: MxBuilder, image: Value) -> Value:
