@@ -101,6 +101,11 @@ examples:
   mxforge cache
   mxforge cache --shrink 500
 """
+_COMPLETION_EXAMPLES = """\
+examples:
+  mxforge completion bash > ~/.local/share/bash-completion/completions/mxforge
+  mxforge completion zsh > ~/.zfunc/_mxforge            # with fpath+=~/.zfunc before compinit in ~/.zshrc
+"""
 
 
 class Parser(argparse.ArgumentParser):
@@ -355,6 +360,10 @@ def _fill_doctor(parser: argparse.ArgumentParser) -> None:
     """No options."""
 
 
+def _fill_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell that reads the script")
+
+
 def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """(arguments of mxforge, the program of `exec` with its arguments, which mxforge does not parse)."""
     own = list(arguments)
@@ -383,4 +392,5 @@ _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
     ("exec", "Run a Python program with mxforge as mxnet.", "exec_program", _EXEC_EXAMPLES, _fill_exec),
     ("cache", "Show or empty the folder of compiled programs.", "cache_command", _CACHE_EXAMPLES, _fill_cache),
     ("doctor", "Show what is installed, and test it.", "doctor", "", _fill_doctor),
+    ("completion", "Print a script for a shell's completion.", "completion", _COMPLETION_EXAMPLES, _fill_completion),
 )

@@ -44,7 +44,7 @@ PullBack = Callable[["CoreBuilder", Node, Sequence[Value | None], Sequence[int],
 
 
 def recomputing(pull_back: PullBack, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-    """The cotangents of all operands that have one, computed by one of the functions below with only operands as residuals."""
+    """The cotangents of all operands that have one, by one of the functions below, with only operands as residuals."""
     have = set(cotangent_positions(node.outputs))
     given = [g if i in have else None for i, g in enumerate(cotangents)]
     return pull_back(b, node, given, cotangent_positions(node.inputs), recompute).cotangents

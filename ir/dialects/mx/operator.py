@@ -17,6 +17,7 @@ Instances are frozen and compared by value. A parameter whose name is taken (num
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from importlib import import_module
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 Results = Value | tuple[Value, ...]
 
 _TOO_FEW_AXES = "an operand has too few axes"
+
+_QUOTED = re.compile(r"'([^']+)'")
 
 _validating = await_at_fork(ForkSafeLock())  # Pydantic has its own locks, in Python and in native code
 
@@ -473,6 +476,11 @@ def _printable(value: Any) -> Attribute:
     return str(cast("object", value)) if missing else cast("Attribute", value)
 
 
+def _among(allowed: str, given: object) -> str:
+    hint = suggestion(str(given), _QUOTED.findall(allowed))
+    return f"{hint.strip()} Valid values are {allowed}" if hint else f"valid values are {allowed}"
+
+
 def _explain(cls: type[Operator], error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"][:1])
     known = ", ".join(cls.parameters()) or "none"
@@ -482,5 +490,5 @@ def _explain(cls: type[Operator], error: Any) -> str:
     if error["type"] == "missing":
         return f"{cls.mx_name()} requires the parameter {where!r}"
     allowed = error.get("ctx", {}).get("expected")
-    reason = f"valid values are {allowed}" if allowed else error["msg"].removeprefix("Value error, ")
+    reason = _among(allowed, error["input"]) if allowed else error["msg"].removeprefix("Value error, ")
     return f"{cls.mx_name()}: {where}={error['input']!r}: {reason}"

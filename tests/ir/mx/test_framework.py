@@ -27,6 +27,7 @@ def test_parameters_are_read_as_mxnet_writes_them() -> None:
     ("name", "attrs", "message"),
     [
         ("Activation", {"act_type": "foo"}, r"Activation: act_type='foo': valid values are 'relu', 'sigmoid'"),
+        ("Activation", {"act_type": "rleu"}, r"act_type='rleu': Did you mean 'relu'\? Valid values are 'relu', "),
         ("Activation", {}, "Activation requires the parameter 'act_type'"),
         ("Activation", {"act_type": "relu", "bogus": "1"}, "Activation has no parameter 'bogus'"),
         ("Convolution", {"kernel": "(3,3)", "num_filter": "2", "pad": "(1,)"}, "pad=.*must have 2 numbers"),
