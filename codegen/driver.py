@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ..ir.graph import Graph
 from ..ir.program import HostFunction, Program
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_CPU
-from ..passes.plan_memory import share_memory
+from ..passes.plan_memory import Sharing, share_memory
 from .assemble import assemble
-from .compiler import KernelCompiler
+from .compiler import KernelCompiler, Step
 from .target import Target
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A program with the steps and the shared memory from which it is assembled, for reports."""
+
+    program: Program
+    steps: Sequence[Step]
+    sharing: Sharing
 
 
 def compile_graph(graph: Graph, target: Target, options: Options | None = None) -> Program:
@@ -22,6 +32,11 @@ def compile_graph(graph: Graph, target: Target, options: Options | None = None) 
     Raises GraphError, which names the node that cannot be compiled. Nothing is cached here: the runtime caches
     programs.
     """
+    return compile_steps(graph, target, options).program
+
+
+def compile_steps(graph: Graph, target: Target, options: Options | None = None) -> Compilation:
+    """`compile_graph`, with what the program is assembled from."""
     start = time.perf_counter()
     context = Context(target, options or Options())
     if context.settings.dump is not None:
@@ -40,7 +55,7 @@ def compile_graph(graph: Graph, target: Target, options: Options | None = None) 
         verify_program(program)
 
     _report(program, context, time.perf_counter() - start)
-    return program
+    return Compilation(program, steps, sharing)
 
 
 def _report(program: Program, context: Context, seconds: float) -> None:

@@ -105,8 +105,12 @@ class Executable(LoadedProgram["Instance"]):
         return Instance(self.program, self._address_of, self._constants, self._pool)
 
     def take_instance(self) -> Instance:
-        """An idle instance, or a new one, which the caller keeps."""
+        """An idle instance, or a new one, which the caller keeps or gives back."""
         return self._take()
+
+    def give_instance(self, instance: Instance) -> None:
+        """Take back an instance, for later runs."""
+        self._idle.append(instance)
 
     def instance_on(self, arena: Storage) -> Instance:
         """A new instance on the arena of another one, which never runs at the same time."""

@@ -157,6 +157,12 @@ def cache_sizes(folder: Path) -> dict[int, int]:
     return sizes
 
 
+def last_cache_bytes() -> int:
+    """The size in bytes of the last level of cache of one CPU, which several CPUs can share; 0 if /sys has none."""
+    sizes = cache_sizes(_CACHES)
+    return sizes[max(sizes)] if sizes else 0
+
+
 def default_threads() -> int:
     """MXFORGE_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs that affinity mask and cgroup quota allow."""
     if own := read_settings().num_threads:
