@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from .. import __version__, mxforge_version
 from .argument_types import natural, positive
+from .profile_grammar import PROFILE_EXAMPLES, fill_profile
 from .records_grammar import IM2REC_EXAMPLES, REC2IDX_EXAMPLES, fill_im2rec, fill_rec2idx
 
 TORCH = ("torch", "torch-nhwc", "torch-compile", "torch-compile-nhwc")
@@ -284,6 +285,13 @@ def _fill_inspect(parser: argparse.ArgumentParser) -> None:
     _add_machine(parser)
 
 
+def _fill_profile(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    _add_shapes(parser)
+    fill_profile(parser)
+    _add_machine(parser)
+
+
 def _fill_compile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     _add_shapes(parser)
@@ -378,6 +386,7 @@ _Fill = Callable[[argparse.ArgumentParser], None]
 _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
     ("run", "Run a model on arrays or images.", "run_model", _RUN_EXAMPLES, _fill_run),
     ("inspect", "Show a model and its compiled program.", "inspect_model", _INSPECT_EXAMPLES, _fill_inspect),
+    ("profile", "Measure each layer against this machine.", "profile_model", PROFILE_EXAMPLES, _fill_profile),
     ("compile", "Compile a model ahead of time to a folder.", "compile_model", _COMPILE_EXAMPLES, _fill_compile),
     (
         "bench",

@@ -40,8 +40,8 @@ def _layers(report: Mapping[str, Any]) -> Iterator[str]:
     for layer in layers:
         numbers = [f"{layer[key]:,}" if layer[key] else "" for key in ("parameters", "multiply_adds", "bytes")]
         output = " x ".join(map(str, layer["output"])) or "scalar"
-        rows.append((_cut(layer["name"]), layer["operator"], output, *numbers, _ranges(layer["launches"])))
-    yield from _table(rows, "lllrrrl")
+        rows.append((cut(layer["name"]), layer["operator"], output, *numbers, _ranges(layer["launches"])))
+    yield from table(rows, "lllrrrl")
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -59,7 +59,7 @@ def _operators(report: Mapping[str, Any]) -> Iterator[str]:
     counts = report["operators"]
     if counts:
         yield f"\noperators ({sum(counts.values())})"
-        yield from _table([(f"{n}", op) for op, n in counts.items()], "rl")
+        yield from table([(f"{n}", op) for op, n in counts.items()], "rl")
 
 
 def _parameters(report: Mapping[str, Any]) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _memory(report: Mapping[str, Any]) -> Iterator[str]:
     if not report["memory"]:
         return
     yield "\nmemory"
-    yield from _table([(name, size(n)) for name, n in report["memory"].items()], "lr")
+    yield from table([(name, size(n)) for name, n in report["memory"].items()], "lr")
 
 
 def _code(report: Mapping[str, Any]) -> Iterator[str]:
@@ -100,8 +100,8 @@ def _launch_table(launches: Sequence[Mapping[str, Any]], total: float | None) ->
     for launch in launches:
         times = (f"{1e6 * launch['seconds']:.1f}", f"{100 * launch['seconds'] / total:.1f}") if total else ()
         units = f"{launch['count']}" + (f"/{launch['grain']}" if launch["grain"] > 1 else "")
-        rows.append((launch["kind"], units, _short_symbol(launch["kernel"]), *times, _cut(launch["label"])))
-    yield from _table(rows, "lrl" + ("rr" if timed else "") + "l")
+        rows.append((launch["kind"], units, _short_symbol(launch["kernel"]), *times, cut(launch["label"])))
+    yield from table(rows, "lrl" + ("rr" if timed else "") + "l")
 
 
 def _fallbacks(report: Mapping[str, Any]) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _fallbacks(report: Mapping[str, Any]) -> Iterator[str]:
     found = [launch for launch in (*report["prepare"], *report["launches"]) if launch["fallback"]]
     if found:
         yield f"\nplain loops ({len(found)})"
-        yield from _table([(_cut(launch["label"]), launch["fallback"]) for launch in found], "ll")
+        yield from table([(cut(launch["label"]), launch["fallback"]) for launch in found], "ll")
 
 
 def _by_kind(report: Mapping[str, Any]) -> Iterator[str]:
@@ -125,7 +125,7 @@ def _by_kind(report: Mapping[str, Any]) -> Iterator[str]:
     rows = [
         (k, str(count[k]), f"{1e3 * s:.3f} ms", f"{100 * s / (total or 1):.1f} %") for k, s in seconds.most_common()
     ]
-    yield from _table(rows, "lrrr")
+    yield from table(rows, "lrrr")
 
 
 _SECTIONS = (_head, _operators, _parameters, _layers, _memory, _code, _launches, _fallbacks, _by_kind)
@@ -137,11 +137,12 @@ def _short_symbol(symbol: str) -> str:
     return f"{stem[:10]}{dot}{part}"
 
 
-def _cut(label: str) -> str:
+def cut(label: str) -> str:
+    """A label, shortened for a column."""
     return label if len(label) <= _LABEL_WIDTH else label[: _LABEL_WIDTH - 3] + "..."
 
 
-def _table(rows: Sequence[Sequence[str]], alignment: str) -> Iterator[str]:
+def table(rows: Sequence[Sequence[str]], alignment: str) -> Iterator[str]:
     """The rows as aligned columns; `alignment` has `l` or `r` for each column."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(alignment))]
     for row in rows:

@@ -70,10 +70,11 @@ def _count(graph: Graph, times: int, layer: str, found: Counter[str]) -> None:
         elif isinstance(node.op, Scan):
             _count(node.op.body, times * node.op.length, name, found)
         else:
-            found[name] += times * _products(node)
+            found[name] += times * products_of(node)
 
 
-def _products(node: Node) -> int:
+def products_of(node: Node) -> int:
+    """The products that a convolution or a matrix product adds up; 0 for any other node."""
     size = node.outputs[0].type.size if node.outputs else 0
     if isinstance(node.op, Conv):
         return size * prod(node.inputs[1].type.shape[1:]) // prod(node.op.lhs_dilation)

@@ -41,6 +41,25 @@ def check_place(path: Path) -> None:
         if path.is_file() and not is_file:
             raise ToolError(f"{path}: is a file; outputs are written to a .npz or .npy file or to a folder")
         return
+    check_folder(path)
+
+
+def check_file(path: Path, suffix: str) -> None:
+    """UsageError if the file has another suffix, ToolError if it cannot be written. Called before long work."""
+    if path.suffix != suffix:
+        raise UsageError(f"{path}: is not a {suffix} file")
+    check_writable(path)
+
+
+def check_writable(path: Path) -> None:
+    """ToolError if a file cannot be written to `path`; the folder that contains it may not exist yet."""
+    if path.is_dir():
+        raise ToolError(f"{path}: is a folder")
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """ToolError if nothing can be written to the folder of `path`, or the folder cannot be created."""
     folder = path.parent
     while not folder.exists():
         folder = folder.parent
@@ -48,6 +67,12 @@ def check_place(path: Path) -> None:
         raise ToolError(f"{path}: there is no folder {folder}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ToolError(f"{path}: the folder {folder} cannot be written to")
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file atomically, and create its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, data)
 
 
 def check_output(path: Path, names: Sequence[str]) -> None:

@@ -1,0 +1,29 @@
+"""The options of `mxforge profile`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .argument_types import positive
+
+PROFILE_EXAMPLES = """\
+examples:
+  mxforge profile resnet50 --input-shape data=1,3,224,224
+  mxforge profile resnet50 --input-shape data=1,3,224,224 --by launch --top 10
+  mxforge profile resnet50 --input-shape data=1,3,224,224 --csv layers.csv --trace trace.json --plot roofline.png
+"""
+
+
+def fill_profile(parser: argparse.ArgumentParser) -> None:
+    """Add the options that other commands on models lack."""
+    parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="measured runs (default: 20)")
+    text = "what a row is: the layers that are computed together (layer, the default), or a launch of the program"
+    parser.add_argument("--by", choices=("layer", "launch"), default="layer", help=text)
+    parser.add_argument("--top", type=positive, metavar="N", help="show the N slowest rows only; files have all")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text, with the rows of both kinds")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the rows to this .csv file")
+    text = "write the launches of one run to this .json file, for chrome://tracing or ui.perfetto.dev"
+    parser.add_argument("--trace", type=Path, metavar="FILE", help=text)
+    text = "draw the launches under the roofs of this machine, as .png, .svg or .pdf; needs Matplotlib"
+    parser.add_argument("--plot", type=Path, metavar="FILE", help=text)

@@ -1,0 +1,150 @@
+"""`mxforge profile`: the time of each layer of a model, and its share of what this machine can do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..codegen.driver import compile_steps
+from ..frontend.compiled import CompiledModel, load_compiled
+from ..frontend.dtypes import memory_dtype
+from ..passes.manager import Options
+from ..runtime.executable import Executable
+from ..runtime.host import host_target
+from ..runtime.probes import RunTimes, TimedRuns
+from ..runtime.threads import get_num_threads
+from .errors import UsageError
+from .inputs import random_inputs
+from .inspect_model import memory_name
+from .model_files import ModelFiles, find_model
+from .models import bind_executable, data_types, load_model, model_graph
+from .outputs import check_file, check_writable, write_file
+from .parameters import require_parameters
+from .peaks import Peaks, measure_peaks
+from .plots import check_plot
+from .profile_files import as_csv, as_json, as_trace
+from .profile_report import Machine, Profile
+from .profile_rows import Row, launch_rows, layer_rows, total_row
+from .profile_text import as_text
+from .progress import Progress
+from .work import Region, regions
+
+_WARMUP = 2
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the profile and write its files; returns status 0."""
+    files = find_model(options.model, options.epoch, options.params)
+    _check(options, files)
+    with Progress(f"reading {files.name}") as progress:
+        source = _compiled_source(files) if files.compiled is not None else _symbol_source(files, options, progress)
+        progress.step("measuring this machine")
+        peaks = measure_peaks()
+        progress.step(f"measuring {files.name}")
+        seconds, runs = _measure(source.model, options.repeat)
+    profile = _profile(source, seconds, runs, peaks)
+    rows = profile.layers if options.by == "layer" else profile.launches
+    print(json.dumps(as_json(profile), indent=1) if options.json else as_text(profile, rows, options.top))
+    for path, content in _contents(options, profile, rows).items():
+        write_file(path, content())
+    if options.plot is not None:
+        from .roofline import draw_roofline
+
+        draw_roofline(profile, options.plot)
+    return 0
+
+
+def _check(options: argparse.Namespace, files: ModelFiles) -> None:
+    """An error for options that cannot be met, before long work."""
+    for path, suffix in ((options.csv, ".csv"), (options.trace, ".json")):
+        if path is not None:
+            check_file(path, suffix)
+    if options.plot is not None:
+        check_plot(options.plot)
+        check_writable(options.plot)
+    if files.compiled is None:
+        return
+    if options.shapes:
+        raise UsageError("the shapes of a compiled model are fixed: omit --input-shape")
+    if options.plot is not None:
+        raise UsageError("--plot: a compiled folder does not contain the work of its launches: profile the symbol")
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A model that can run, and what is known about its launches. `operators` are those of its layers by name."""
+
+    model: CompiledModel
+    executable: Executable
+    regions: Sequence[Region]
+    operators: Mapping[str, str]
+
+
+def _symbol_source(files: ModelFiles, options: argparse.Namespace, progress: Progress) -> _Source:
+    model = load_model(files)
+    require_parameters(model, options.shapes, options.allow_missing)
+    types = data_types(model, options.shapes)
+    progress.step(f"compiling {model.name}")
+    compiled = compile_steps(model_graph(model, types), host_target(), Options())
+    executable = Executable(compiled.program)
+    operators = {node.name: node.op for node in model.network.nodes if not node.is_variable}
+    return _Source(bind_executable(model, types, executable), executable, regions(compiled), operators)
+
+
+def _compiled_source(files: ModelFiles) -> _Source:
+    assert files.compiled is not None
+    model = load_compiled(files.compiled)
+    assert isinstance(model.executable, Executable)
+    return _Source(model, model.executable, (), {})
+
+
+def _measure(model: CompiledModel, repeat: int) -> tuple[list[float], list[RunTimes]]:
+    """The seconds of `repeat` runs, and the times of the launches of as many others, in alternation."""
+    data = random_inputs({a.name: (a.type.shape, memory_dtype(a.type.dtype)) for a in model.inputs})
+    assert isinstance(model.executable, Executable)
+    with model.operands(list(data.values())) as (inputs, outputs):
+        timed = TimedRuns(model.executable, inputs, outputs)
+        for _ in range(_WARMUP):
+            timed.plain()
+            timed.timed()
+        found = [(timed.plain(), timed.timed()) for _ in range(repeat)]
+    return [seconds for seconds, _ in found], [run for _, run in found]
+
+
+def _profile(source: _Source, seconds: Sequence[float], runs: Sequence[RunTimes], peaks: Peaks) -> Profile:
+    model, program, target = source.model, source.executable.program, host_target()
+    spans = [run.launches() for run in runs]
+    times = np.median([end - begin for begin, end in spans], axis=0) / 1e9
+    busy = np.median([run.busy.sum(axis=1) for run in runs], axis=0) / 1e9
+    launches = launch_rows(program, times.tolist(), busy.tolist(), source.regions)
+    whole = [float(np.ptp(np.concatenate(span))) if launches else 0.0 for span in spans]
+    pauses = [total - float((end - begin).sum()) for total, (begin, end) in zip(whole, spans, strict=True)]
+    least, p50, p90 = (float(np.percentile(seconds, p)) for p in (0, 50, 90))
+    return Profile(
+        model=model.name,
+        inputs=[(a.name, memory_name(a.type), a.type.shape) for a in model.inputs],
+        machine=Machine(target.cpu, target.vector_bits, get_num_threads()),
+        peaks=peaks,
+        runs=len(seconds),
+        seconds=(least, p50, p90),
+        between_seconds=float(np.median(pauses)) / 1e9,
+        layers=layer_rows(program, launches, source.operators),
+        launches=launches,
+        total=total_row(model.name, launches, p50),
+        timeline=runs[int(np.argsort(whole)[len(whole) // 2])],
+    )
+
+
+def _contents(options: argparse.Namespace, profile: Profile, rows: Sequence[Row]) -> dict[Path, Callable[[], bytes]]:
+    """What to write to each file that the options name."""
+    found: dict[Path, Callable[[], bytes]] = {}
+    if options.csv is not None:
+        found[options.csv] = lambda: as_csv(profile, rows)
+    if options.trace is not None:
+        found[options.trace] = lambda: as_trace(profile)
+    return found

@@ -1,0 +1,53 @@
+"""The content of a profile: rows, peaks and totals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..runtime.probes import RunTimes
+from .peaks import Peaks
+from .profile_rows import Row
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the code is compiled for, and the number of threads that run it."""
+
+    cpu: str
+    vector_bits: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """`seconds` are the times of whole runs: the least, p50 and p90. `between_seconds` is the time of a run between
+    its launches, in which threads wait for each other. `launches` and `layers` are rows with median times, `total`
+    is all work in the time of a whole run. `timeline` are the times of one run, an average one."""
+
+    model: str
+    inputs: Sequence[tuple[str, str, tuple[int, ...]]]
+    machine: Machine
+    peaks: Peaks
+    runs: int
+    seconds: tuple[float, float, float]
+    between_seconds: float
+    layers: Sequence[Row]
+    launches: Sequence[Row]
+    total: Row
+    timeline: RunTimes
+
+    @property
+    def knows_work(self) -> bool:
+        """True if the work of some launch is known."""
+        return any(row.operations is not None for row in self.launches)
+
+    @property
+    def launch_seconds(self) -> float:
+        """The sum of the launches."""
+        return sum(row.seconds for row in self.launches)
+
+    @property
+    def fallbacks(self) -> list[Row]:
+        """The launches that run as plain loops."""
+        return [row for row in self.launches if row.fallback]

@@ -1,0 +1,81 @@
+"""A profile as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .inspect_text import cut, table
+from .profile_files import rate
+from .profile_report import Profile
+from .profile_rows import Row
+
+_COLUMNS = ("us", "%", "GFLOP/s", "GB/s", "FLOP/B", "% of roof", "bound", "threads", "")
+
+
+def as_text(profile: Profile, rows: Sequence[Row], top: int | None) -> str:
+    """The peaks, the rows (or the `top` slowest) and the totals."""
+    return "\n".join((*_head(profile), *_rows(profile, rows, top), *_total(profile), *_notes(profile)))
+
+
+def _head(profile: Profile) -> Iterator[str]:
+    machine, peaks = profile.machine, profile.peaks
+    yield profile.model
+    for name, dtype, shape in profile.inputs:
+        yield f"  {name}  {dtype} ({', '.join(map(str, shape))})"
+    yield f"  {machine.cpu}, vectors of {machine.vector_bits} bits, {machine.threads} threads"
+    cache = "" if peaks.cache_bandwidth is None else f", last cache {peaks.cache_bandwidth / 1e9:.1f} GB/s"
+    yield f"  measured peaks: {peaks.operations / 1e9:.1f} GFLOP/s, memory {peaks.bandwidth / 1e9:.1f} GB/s{cache}"
+
+
+def _rows(profile: Profile, rows: Sequence[Row], top: int | None) -> Iterator[str]:
+    by_layer = rows is profile.layers
+    what = "layers" if by_layer else "launches"
+    shown = rows if top is None else sorted(rows, key=lambda row: -row.seconds)[:top]
+    yield f"\n{what} ({len(rows)})" + ("" if len(shown) == len(rows) else f", the {len(shown)} slowest")
+    head = ("layer",) if by_layer else ("launch", "kind")
+    cells = [(cut(row.name), *(() if by_layer else (row.kind,)), *_cells(profile, row)) for row in shown]
+    yield from table([(*head, *_COLUMNS), *cells], "l" * len(head) + "rrrrrrlrl")
+
+
+def _cells(profile: Profile, row: Row) -> Sequence[str]:
+    peaks = profile.peaks
+    share = row.seconds / profile.launch_seconds if profile.launch_seconds else 0.0
+    return (
+        f"{1e6 * row.seconds:.1f}",
+        f"{100 * share:.1f}",
+        _number(rate(row.operations, row), 1e9),
+        _number(rate(row.nbytes, row), 1e9),
+        _number(row.intensity, 1),
+        _number(row.roof_share(peaks), 0.01, 0),
+        row.bound(peaks),
+        f"{row.threads:.1f}",
+        "LOOPS" if row.fallback else "Winograd" if row.winograd else "",
+    )
+
+
+def _number(value: float | None, unit: float, digits: int = 1) -> str:
+    return "" if value is None else f"{value / unit:.{digits}f}"
+
+
+def _total(profile: Profile) -> Iterator[str]:
+    times = ", ".join(f"{n} {1e3 * t:.3f} ms" for n, t in zip(("min", "p50", "p90"), profile.seconds, strict=True))
+    yield f"\nrun  {times} of {profile.runs} runs"
+    sums = f"launches {1e3 * profile.launch_seconds:.3f} ms, between them {1e3 * profile.between_seconds:.3f} ms"
+    yield f"     {sums} (medians of each)"
+    share = profile.total.roof_share(profile.peaks)
+    if share is not None:
+        total = profile.total
+        speeds = (
+            f"{_number(rate(total.operations, total), 1e9)} GFLOP/s, {_number(rate(total.nbytes, total), 1e9)} GB/s"
+        )
+        yield f"     {speeds}, {100 * share:.0f} % of the roof, in the p50"
+
+
+def _notes(profile: Profile) -> Iterator[str]:
+    if profile.fallbacks:
+        yield f"\nplain loops ({len(profile.fallbacks)})"
+        yield from table([(cut(row.name), row.fallback) for row in profile.fallbacks], "ll")
+    if not profile.knows_work:
+        yield "\na compiled folder does not contain the work of its launches: profile the symbol to see their speeds"
+    if any((row.roof_share(profile.peaks) or 0) > 1 for row in profile.launches):
+        yield "\nmore than 100 %: the data came from caches, or Winograd did fewer multiply-adds than are counted"
