@@ -96,10 +96,12 @@ class RunTimes:
     busy: np.ndarray
 
     def launches(self) -> tuple[np.ndarray, np.ndarray]:
-        """The begin and the end of each launch; equal for a launch of no work."""
-        end = self.end.max(axis=1)
-        begin = np.where(self.begin > 0, self.begin, np.iinfo(np.int64).max).min(axis=1)
-        return np.minimum(begin, end), end
+        """The begin and the end of each launch. A launch without work has no duration."""
+        worked = self.begin > 0
+        begin = np.where(worked, self.begin, np.iinfo(np.int64).max).min(axis=1)
+        first = begin.min(initial=np.iinfo(np.int64).max) if worked.any() else 0
+        end = np.maximum.accumulate(np.maximum(self.end.max(axis=1), first))
+        return np.where(worked.any(axis=1), begin, end), end
 
 
 class TimedRuns:

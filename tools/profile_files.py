@@ -30,6 +30,7 @@ def as_json(profile: Profile) -> Record:
             "bytes_per_second": peaks.bandwidth,
             "cache_bytes_per_second": peaks.cache_bandwidth,
         },
+        "missing_parameters": profile.missing,
         "runs": profile.runs,
         "seconds": {"min": least, "p50": p50, "p90": p90},
         "launch_seconds": profile.launch_seconds,

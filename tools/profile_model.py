@@ -24,7 +24,7 @@ from .inspect_model import memory_name
 from .model_files import ModelFiles, find_model
 from .models import bind_executable, data_types, load_model, model_graph
 from .outputs import check_file, check_writable, write_file
-from .parameters import require_parameters
+from .parameters import parameter_names, require_parameters
 from .peaks import Peaks, measure_peaks
 from .plots import check_plot
 from .profile_files import as_csv, as_json, as_trace
@@ -77,12 +77,14 @@ def _check(options: argparse.Namespace, files: ModelFiles) -> None:
 
 @dataclass(frozen=True)
 class _Source:
-    """A model that can run, and what is known about its launches. `operators` are those of its layers by name."""
+    """A model that can run, and what is known about its launches. `operators` are those of its layers by name, and
+    `missing` is the number of its parameters that are inputs because they have no values."""
 
     model: CompiledModel
     executable: Executable
     regions: Sequence[Region]
     operators: Mapping[str, str]
+    missing: int = 0
 
 
 def _symbol_source(files: ModelFiles, options: argparse.Namespace, progress: Progress) -> _Source:
@@ -93,7 +95,8 @@ def _symbol_source(files: ModelFiles, options: argparse.Namespace, progress: Pro
     compiled = compile_steps(model_graph(model, types), host_target(), Options())
     executable = Executable(compiled.program)
     operators = {node.name: node.op for node in model.network.nodes if not node.is_variable}
-    return _Source(bind_executable(model, types, executable), executable, regions(compiled), operators)
+    missing = sum(name not in model.parameters for name in parameter_names(model))
+    return _Source(bind_executable(model, types, executable), executable, regions(compiled), operators, missing)
 
 
 def _compiled_source(files: ModelFiles) -> _Source:
@@ -137,6 +140,7 @@ def _profile(source: _Source, seconds: Sequence[float], runs: Sequence[RunTimes]
         launches=launches,
         total=total_row(model.name, launches, p50),
         timeline=runs[int(np.argsort(whole)[len(whole) // 2])],
+        missing=source.missing,
     )
 
 

@@ -23,7 +23,8 @@ class Machine:
 class Profile:
     """`seconds` are the times of whole runs: the least, p50 and p90. `between_seconds` is the time of a run between
     its launches, in which threads wait for each other. `launches` and `layers` are rows with median times, `total`
-    is all work in the time of a whole run. `timeline` are the times of one run, an average one."""
+    is all work in the time of a whole run. `timeline` are the times of one run, an average one.
+    `missing` is the number of parameters without values, which are inputs."""
 
     model: str
     inputs: Sequence[tuple[str, str, tuple[int, ...]]]
@@ -36,6 +37,7 @@ class Profile:
     launches: Sequence[Row]
     total: Row
     timeline: RunTimes
+    missing: int = 0
 
     @property
     def knows_work(self) -> bool:

@@ -75,6 +75,8 @@ def _notes(profile: Profile) -> Iterator[str]:
     if profile.fallbacks:
         yield f"\nplain loops ({len(profile.fallbacks)})"
         yield from table([(cut(row.name), row.fallback) for row in profile.fallbacks], "ll")
+    if profile.missing:
+        yield f"\n{profile.missing} parameters have no value: they are inputs, so each run packs them again (kind pack)"
     if not profile.knows_work:
         yield "\na compiled folder does not contain the work of its launches: profile the symbol to see their speeds"
     if any((row.roof_share(profile.peaks) or 0) > 1 for row in profile.launches):

@@ -29,7 +29,9 @@ _KINDS = (
     ("", "other", "#7f7f7f"),
 )
 """(kind of a launch, text of the legend, colour); the last is for all other kinds."""
-_LOOPS = "#d62728"
+_LOOPS_TEXT, _LOOPS, _LEAST_CROSS = "plain loops", "#d62728", 60.0
+_LEAST_SHARE = 0.01
+"""The share of the time from which a launch is named."""
 
 
 def draw_roofline(profile: Profile, path: Path) -> None:
@@ -43,20 +45,23 @@ def draw_roofline(profile: Profile, path: Path) -> None:
     _draw_roofs(axes, profile, low, high)
     _draw_rows(axes, profile, shown)
     axes.set_xlim(low, high)
+    axes.set_ylim(top=3 * max([profile.peaks.operations / 1e9, *map(_speed, shown)]))
     axes.set_xlabel("operations for each byte that is read or written")
     axes.set_ylabel("GFLOP/s")
-    axes.set_title(_title(profile, len(shown)), fontsize=11)
+    axes.set_title(_title(profile, shown), fontsize=11)
     axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.legend(loc="lower right", fontsize=9, markerscale=1.0, framealpha=0.9)
+    if shown:
+        axes.legend(loc="lower right", fontsize=9, framealpha=0.9)
     path.parent.mkdir(parents=True, exist_ok=True)
     save_figure(figure, path)
 
 
-def _title(profile: Profile, shown: int) -> str:
+def _title(profile: Profile, shown: Sequence[Row]) -> str:
     machine = profile.machine
-    hidden = len(profile.launches) - shown
-    more = f"; not shown: {hidden} without operations" if hidden else ""
+    hidden = len(profile.launches) - len(shown)
+    share = 1 - sum(row.seconds for row in shown) / (profile.launch_seconds or 1)
+    more = f"; not shown: {hidden} without operations, {100 * share:.0f} % of the time" if hidden else ""
     total = f"{1e3 * profile.seconds[1]:.3g} ms a run, {machine.threads} threads, vectors of {machine.vector_bits} bits"
     return f"{profile.model}: {total}\narea of a dot: its time{more}"
 
@@ -97,28 +102,29 @@ def _draw_rows(axes: Axes, profile: Profile, rows: Sequence[Row]) -> None:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault(_style(row), []).append(row)
-    order = [("plain loops", _LOOPS), *((text, colour) for _, text, colour in _KINDS)]
+    order = [(_LOOPS_TEXT, _LOOPS), *((text, colour) for _, text, colour in _KINDS)]
     for text, colour in sorted(groups, key=order.index):
         members = groups[text, colour]
-        areas = [_LEAST_AREA + (_MOST_AREA - _LEAST_AREA) * row.seconds / longest for row in members]
+        least = _LEAST_CROSS if text == _LOOPS_TEXT else _LEAST_AREA
+        areas = [least + (_MOST_AREA - least) * row.seconds / longest for row in members]
         axes.scatter(
             [row.intensity or 0.0 for row in members],
             [_speed(row) for row in members],
             s=areas,
             c=colour,
-            marker="X" if text == "plain loops" else "o",
+            marker="X" if text == _LOOPS_TEXT else "o",
             alpha=0.65,
             edgecolors="white",
             linewidths=0.5,
         )
-        axes.scatter([], [], s=50, c=colour, marker="X" if text == "plain loops" else "o", label=text)
+        axes.scatter([], [], s=50, c=colour, marker="X" if text == _LOOPS_TEXT else "o", label=text)
     _label(axes, profile, rows)
 
 
 def _style(row: Row) -> tuple[str, str]:
     """The text of the legend and the colour of a launch."""
     if row.fallback:
-        return "plain loops", _LOOPS
+        return _LOOPS_TEXT, _LOOPS
     own = "winograd" if row.winograd else row.kind
     return next((text, colour) for kind, text, colour in _KINDS if kind in (own, ""))
 
@@ -129,7 +135,8 @@ def _speed(row: Row) -> float:
 
 def _label(axes: Axes, profile: Profile, rows: Sequence[Row]) -> None:
     """Name the slowest launches and their shares of the time, with lines to their dots."""
-    slowest = sorted(rows, key=lambda row: -row.seconds)[:_LABELS]
+    least = _LEAST_SHARE * profile.launch_seconds
+    slowest = sorted((row for row in rows if row.seconds >= least), key=lambda row: -row.seconds)[:_LABELS]
     for number, row in enumerate(sorted(slowest, key=_speed)):
         share = 100 * row.seconds / profile.launch_seconds
         axes.annotate(

@@ -88,3 +88,10 @@ def test_a_program_without_launches_has_no_times() -> None:
     begin, end = runs.timed().launches()
     assert len(begin) == len(end) == 0
     assert (result == source).all()
+
+
+def test_a_launch_without_work_has_no_duration() -> None:
+    begin, end = np.array([[0, 0], [5, 7], [0, 0], [9, 0]]), np.array([[0, 0], [8, 6], [0, 0], [12, 0]])
+    starts, stops = probes.RunTimes(begin, end, end - begin).launches()
+    assert starts.tolist() == [5, 5, 8, 9]
+    assert stops.tolist() == [5, 8, 8, 12]

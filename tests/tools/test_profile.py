@@ -239,4 +239,21 @@ def test_missing_parameters(mxforge: Any, convnet: Path, tmp_path: Path) -> None
     (tmp_path / "net-symbol.json").write_bytes(Path(f"{convnet}-symbol.json").read_bytes())
     done = mxforge("profile", tmp_path / "net", *SHAPE)
     assert done.status == 1 and "--allow-missing" in done.err
-    assert mxforge("profile", tmp_path / "net", *SHAPE, *QUICK, "--allow-missing").status == 0
+    done = mxforge("profile", tmp_path / "net", *SHAPE, *QUICK, "--allow-missing")
+    assert done.status == 0 and "15 parameters have no value" in done.out
+
+
+def test_a_model_of_moves_has_a_plot_without_dots(mxforge: Any, tmp_path: Path) -> None:
+    model = saved(mx.sym.transpose(mx.sym.var("data"), name="transpose0"), tmp_path)
+    report = profile(mxforge, model, "--input-shape", "data=4,8", "--plot", tmp_path / "plot.svg")
+    assert [x["flop"] for x in report["launches"]] == [0]
+    assert "not shown: 1 without operations, 100 % of the time" in (tmp_path / "plot.svg").read_text()
+
+
+def test_a_model_without_launches(mxforge: Any, tmp_path: Path) -> None:
+    model = saved(mx.sym.identity(mx.sym.var("data"), name="identity0"), tmp_path)
+    done = mxforge("profile", model, "--input-shape", "data=4", *QUICK, "--trace", tmp_path / "trace.json")
+    assert done.status == 0, done.err
+    assert "layers (0)" in done.out
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {e["ph"] for e in events} == {"M"}
