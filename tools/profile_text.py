@@ -9,6 +9,8 @@ from .profile_files import rate
 from .profile_report import Profile
 from .profile_rows import Row
 
+_DISTURBED = 1.5
+"""A whole run that takes so many times its launches was disturbed."""
 _COLUMNS = ("us", "%", "GFLOP/s", "GB/s", "FLOP/B", "% of roof", "bound", "threads", "")
 
 
@@ -75,6 +77,8 @@ def _notes(profile: Profile) -> Iterator[str]:
     if profile.fallbacks:
         yield f"\nplain loops ({len(profile.fallbacks)})"
         yield from table([(cut(row.name), row.fallback) for row in profile.fallbacks], "ll")
+    if profile.launches and profile.seconds[1] > _DISTURBED * (profile.launch_seconds + profile.between_seconds):
+        yield "\nwhole runs take longer than their launches: other processes use the CPUs, or launches are short"
     if profile.missing:
         yield f"\n{profile.missing} parameters have no value: they are inputs, so each run packs them again (kind pack)"
     if not profile.knows_work:

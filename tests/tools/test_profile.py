@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import mxforge as mx
+import numpy as np
 import pytest
 from mxforge.runtime import probes
+from mxforge.runtime.probes import RunTimes
 from mxforge.tools import peaks
+from mxforge.tools.profile_report import Machine, Profile
+from mxforge.tools.profile_rows import Row
+from mxforge.tools.profile_text import as_text
 
 SHAPE = ("--input-shape", "data=2,3,32,32")
 QUICK = ("--repeat", "2")
@@ -152,6 +158,27 @@ def test_work_that_depends_on_data_is_blank(mxforge: Any, tmp_path: Path) -> Non
     keys = ("multiply_adds", "flop", "bytes", "flop_per_second", "bytes_per_second", "roof_share", "bound")
     assert [potrf[key] for key in keys] == [None] * len(keys) and potrf["seconds"] > 0
     assert report["total"]["flop"] is None
+
+
+def test_disturbed_runs_are_named() -> None:
+    row = Row("conv0", (0,), "contract", "k", seconds=1e-3, busy_seconds=2e-3, operations=1e6, nbytes=1e6)
+    none = np.zeros((1, 1), np.int64)
+    quiet = Profile(
+        model="net",
+        inputs=[],
+        machine=Machine("cpu", 256, 2),
+        peaks=peaks.Peaks(1e12, 1e11, None),
+        runs=3,
+        seconds=(1.0e-3, 1.1e-3, 1.2e-3),
+        between_seconds=1e-5,
+        layers=[row],
+        launches=[row],
+        total=row,
+        timeline=RunTimes(none, none, none),
+    )
+    assert "other processes" not in as_text(quiet, quiet.layers, None)
+    assert "last cache" not in as_text(quiet, quiet.layers, None)  # its size is not known
+    assert "other processes" in as_text(replace(quiet, seconds=(1.0e-3, 2.0e-3, 3.0e-3)), quiet.layers, None)
 
 
 def test_csv(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
