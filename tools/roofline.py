@@ -147,7 +147,7 @@ def _label(axes: Axes, profile: Profile, rows: Sequence[Row]) -> None:
             va="top",
             fontsize=8,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
-            arrowprops={"arrowstyle": "-", "color": "#888888", "linewidth": 0.6, "shrinkB": 0},
+            arrowprops={"arrowstyle": "-", "relpos": (1.0, 0.5), "color": "#888888", "linewidth": 0.6, "shrinkB": 0},
         )
 
 
