@@ -17,3 +17,8 @@ def natural(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
+
+
+def positives(text: str) -> tuple[int, ...]:
+    """Different positive whole numbers, separated by commas, in their order."""
+    return tuple(dict.fromkeys(positive(number.strip()) for number in text.split(",")))

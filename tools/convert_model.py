@@ -114,17 +114,23 @@ def _convert_symbol(source: Path, target: Path) -> int:
 
 
 def _convert_to_onnx(target: Path, options: argparse.Namespace) -> int:
-    from ..frontend.onnx.export_model import export_symbol, write_model
-
     _check_target(target)
     model = load_model(find_model(options.source, options.epoch, options.params))
     require_parameters(model, options.shapes, options.allow_missing)
     types = data_types(model, options.shapes)
+    print(f"wrote {write_onnx(model, types, target)} nodes to {target}")
+    return _verify(model, target, types) if options.verify else 0
+
+
+def write_onnx(model: Model, types: Mapping[str, TensorType], target: Path) -> int:
+    """Write an ONNX file for inputs of these types; returns the number of its nodes. MXNetError if ONNX cannot express
+    the model."""
+    from ..frontend.onnx.export_model import export_symbol, write_model
+
     parameters = {name: array._memory() for name, array in model.parameters.items()}
     written = export_symbol(model.symbol, parameters, types)
     write_model(written, target)
-    print(f"wrote {len(written.graph.node)} nodes to {target}")
-    return _verify(model, target, types) if options.verify else 0
+    return len(written.graph.node)
 
 
 def _verify(model: Model, target: Path, types: Mapping[str, TensorType]) -> int:

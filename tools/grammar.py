@@ -10,49 +10,12 @@ from typing import Any, NoReturn
 
 from .. import __version__, mxforge_version
 from .argument_types import natural, positive
+from .bench.grammar import BENCH_EXAMPLES, add_bench_options
 from .profile_grammar import PROFILE_EXAMPLES, fill_profile
 from .records_grammar import IM2REC_EXAMPLES, REC2IDX_EXAMPLES, fill_im2rec, fill_rec2idx
 
-TORCH = ("torch", "torch-nhwc", "torch-compile", "torch-compile-nhwc")
-PEERS = ("mxnet", "mxnet-mkldnn", "onnxruntime", *TORCH, "numpy", "mxforge")
 CPUS = ("host", "x86-64-v3", "x86-64-v4")
-SUITES = ("pointwise", "softmax", "layernorm", "eager", "mlp")
-OPERATORS = (
-    "exp",
-    "add",
-    "add-row",
-    "sum-rows",
-    "sum-columns",
-    "transpose",
-    "concat",
-    "slice",
-    "slice-step",
-    "product",
-)
-STEPS = (
-    "train-mlp",
-    "train-mlp-eager",
-    "train-lenet",
-    "train-resnet18",
-    "train-resnet50",
-    "train-mobilenet",
-    "train-lstm",
-    "train-bert",
-    "train-adam",
-    "train-sgd-small",
-)
 PRESETS = ("imagenet", "insightface", "ssd")
-AUGMENTERS = (
-    "augment-decode",
-    "augment-crop",
-    "augment-jitter",
-    "augment-iter-crop",
-    "augment-iter-jitter",
-    "augment-iter-detection",
-)
-READERS = ("read-images", "read-records", "read-index")
-MANY = ("operators", "training", "augmenters", "data", "calls", "shapes")
-"""Suites of suites, and suites with reports of their own."""
 _SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*)?(:(?P<dtype>[a-z]+\d*))?")
 
 _RUN_EXAMPLES = """\
@@ -73,14 +36,6 @@ _COMPILE_EXAMPLES = """\
 examples:
   mxforge compile resnet50 -o compiled-resnet50 --input-shape data=1,3,224,224
   mxforge run compiled-resnet50 --input cat.jpg --size 224
-"""
-_BENCH_EXAMPLES = """\
-examples:
-  mxforge bench resnet50 --input-shape data=1,3,224,224 --against mxnet --python mxnet=/opt/mxnet/bin/python --threads 2
-  mxforge bench resnet50 --batch 8 --input-shape data=1,3,224,224 \\
-      --against onnxruntime --onnx resnet50.onnx --markdown report.md
-  mxforge bench --suite softmax --against mxnet,torch --python mxnet=/opt/mxnet/bin/python \\
-      --python torch=/opt/torch/bin/python
 """
 _CONVERT_EXAMPLES = """\
 examples:
@@ -134,18 +89,6 @@ class InputShape(argparse.Action):
         setattr(namespace, self.dest, {**getattr(namespace, self.dest), match["name"]: (shape, match["dtype"])})
 
 
-class Pairs(argparse.Action):
-    """Collects `NAME=VALUE` in a dictionary."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None
-    ) -> None:
-        name, equals, value = str(values).partition("=")
-        if not (name and equals and value):
-            parser.error(f"argument {self.option_strings[0]}: {values!r} is not NAME=VALUE")
-        setattr(namespace, self.dest, {**getattr(namespace, self.dest), name: value})
-
-
 def numbers(text: str) -> tuple[float, ...]:
     """Numbers separated by commas."""
     try:
@@ -160,15 +103,6 @@ def image_size(text: str) -> tuple[int, int]:
     if len(parts) > 2:
         raise argparse.ArgumentTypeError(f"{text!r} is not H,W")
     return parts[0], parts[-1]
-
-
-def peers(text: str) -> tuple[str, ...]:
-    """Names of peers separated by commas."""
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    for name in names:
-        if name not in PEERS:
-            raise argparse.ArgumentTypeError(f"{name!r} is not a peer; peers are {', '.join(PEERS)}")
-    return names
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -250,6 +184,10 @@ def _add_machine(parser: argparse.ArgumentParser, *names: str) -> None:
     parser.add_argument(
         "--threads", type=positive, metavar="N", help="threads of kernels (default: the CPUs of this process)"
     )
+    _add_cpu(parser, *names)
+
+
+def _add_cpu(parser: argparse.ArgumentParser, *names: str) -> None:
     parser.add_argument(
         *("--cpu", *names),
         dest="cpu",
@@ -304,36 +242,8 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, nargs="?")
     _add_shapes(parser)
     _add_inputs(parser)
-    parser.add_argument(
-        "--suite",
-        choices=(*SUITES, *OPERATORS, "loader", *STEPS, *AUGMENTERS, *READERS, *MANY),
-        metavar="NAME",
-        help=f"a micro workload instead of a model: {', '.join(SUITES)}; an operator on large arrays: "
-        f"{', '.join(OPERATORS)}, or operators for all of them; calls: first calls and calls with new shapes; "
-        "shapes: calls of hybridized networks with new shapes; loader: an epoch of a data loader; "
-        f"one step of training: {', '.join(STEPS)}, or training for all of them; work on 32 photographs: "
-        f"{', '.join(AUGMENTERS)}, or augmenters; readers of files: {', '.join(READERS)}, or data",
-    )
-    parser.add_argument("--batch", type=positive, metavar="N", help="the first extent of every input")
-    parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="rounds of measurement (default: 20)")
-    parser.add_argument("--against", type=peers, default=(), metavar="PEER,...", help=f"any of {', '.join(PEERS)}")
-    parser.add_argument(
-        "--python",
-        action=Pairs,
-        dest="pythons",
-        default={},
-        metavar="PEER=PATH",
-        help="the Python interpreter in which the peer is installed",
-    )
-    parser.add_argument("--onnx", type=Path, metavar="FILE", help="the model for onnxruntime")
-    parser.add_argument(
-        "--torch", type=Path, metavar="FILE", help="the model for torch: TorchScript, or saved by torch.export"
-    )
-    text = "largest difference (default: 1e-5, more for steps of training)"
-    parser.add_argument("--tolerance", type=float, metavar="X", help=text)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a table to this file")
-    _add_machine(parser)
+    add_bench_options(parser)
+    _add_cpu(parser)
 
 
 def _fill_convert(parser: argparse.ArgumentParser) -> None:
@@ -392,7 +302,7 @@ _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
         "bench",
         "Measure a model on mxforge and other frameworks, in alternation.",
         "bench.command",
-        _BENCH_EXAMPLES,
+        BENCH_EXAMPLES,
         _fill_bench,
     ),
     ("convert", "Convert parameters, symbols and models.", "convert_model", _CONVERT_EXAMPLES, _fill_convert),

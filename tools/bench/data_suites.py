@@ -64,6 +64,11 @@ def _folder() -> Path:
     return Path(folder)
 
 
+def records(name: str) -> int:
+    """The records that a call of the suite reads."""
+    return IMAGES if name == "read-images" else RECORDS
+
+
 def data_suite(name: str) -> tuple[str, str]:
     """A description of the suite, and the path of its record file. The file is made if it does not exist."""
     words, write = _SUITES[name]

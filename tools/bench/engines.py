@@ -2,9 +2,9 @@
 
 An engine has a `version` and `load(spec, arrays)`, which returns a program: `run(n)` makes n calls on the arrays and
 returns when the results are computed; `outputs()` returns the results of the last call as NumPy arrays. A spec is a
-dictionary: {"suite": NAME}, or the keys that the engine's `load_model` documents. The file that `training` names loads
-the training suites; it makes a `training_program`. `augmenters_mxnet.py` loads the suites of augmenters for engines
-with MXNet's API. This file must run on Python 3.7, which old frameworks require.
+dictionary with `threads`, and {"suite": NAME} or the keys that the engine's `load_model` documents. The file that
+`training` names loads the training suites; it makes a `training_program`. `augmenters_mxnet.py` loads the suites of
+augmenters for engines with MXNet's API. This file must run on Python 3.7, which old frameworks require.
 """
 
 # ruff: noqa: B905, UP
@@ -286,7 +286,8 @@ class OnnxRuntime:
         options.inter_op_num_threads = 1
         session = self.runtime.InferenceSession(spec["onnx"], options, providers=["CPUExecutionProvider"])
         names = [i.name for i in session.get_inputs()]
-        inputs = dict(zip(spec["inputs"] if set(spec["inputs"]) == set(names) else names, arrays))
+        named = dict(zip(spec["inputs"], arrays))
+        inputs = {n: named[n] for n in names} if set(names) <= set(named) else dict(zip(names, arrays))
         return Program(lambda: session.run(None, inputs), [], nothing, lambda x: x)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from ..progress import Progress
 from .process import Worker
 
 SAMPLES = 3
-"""The number of samples in one turn of a worker."""
+"""The least number of samples in one turn of a worker."""
 SAMPLE_SECONDS = 2e-3
-"""The time of a sample: a short workload is called as often as fits this time."""
+"""The least time of a sample of several calls. A turn takes at least `SAMPLES` times this."""
+SINGLE_SECONDS = 1e-4
+"""A sample is one call for programs whose call takes at least this time, else the mean of several calls."""
 _LONGEST = 1 << 16
 
 
@@ -28,7 +30,7 @@ class Figures:
 
     `cold` and `warm` are the times from the imported framework to the first result; `warm` is that of mxforge with a
     filled disk cache. `difference` is the largest difference from the outputs of mxforge, relative to the largest
-    element of these outputs.
+    element of these outputs. A sample is the mean time of `calls` calls.
     """
 
     engine: str
@@ -40,6 +42,7 @@ class Figures:
     peak: int = 0
     cold_peak: int = 0
     difference: float | None = None
+    calls: int = 1
     samples: list[float] = field(default_factory=list[float])
 
     @property
@@ -48,7 +51,15 @@ class Figures:
 
     @property
     def median(self) -> float:
-        return median(self.samples)
+        return self.percentile(50)
+
+    def percentile(self, percent: float) -> float:
+        """The time that this share of the samples does not exceed, interpolated between two samples."""
+        return float(np.percentile(self.samples, percent))
+
+    def rate(self, elements: int) -> float:
+        """Elements per second, for calls that compute so many, from the mean of all samples."""
+        return elements * len(self.samples) / sum(self.samples)
 
 
 @dataclass(frozen=True)
@@ -60,28 +71,92 @@ class Participant:
     spec: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A peer that could not be measured. The reason begins with its name."""
+
+    engine: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The figures of the programs that were measured, of which mxforge is the first, and the peers that failed."""
+
+    figures: Sequence[Figures]
+    failures: Sequence[Failure]
+
+
 def measure(
     participants: Sequence[Participant], arrays: Sequence[np.ndarray], repeat: int, threads: int, progress: Progress
-) -> list[Figures]:
-    """The figures of each participant, in order; the first one is mxforge.
+) -> Outcome:
+    """The figures of the participants, in order; the first one is mxforge.
 
-    All load the same arrays. Then they are measured in `repeat` rounds, in which each has a turn. WorkerError names a
-    framework that fails.
+    All load the same arrays. Then they are measured in `repeat` rounds, in which each has a turn. A peer that fails is
+    not measured further. ToolError if mxforge fails.
     """
-    with tempfile.TemporaryDirectory(prefix="mxforge-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="mxforge-bench-") as name, _Race() as race:
         folder = Path(name)
         paths = [_saved(folder / f"input{i}.npy", array) for i, array in enumerate(arrays)]
-        workers: list[Worker] = []
+        for number, who in enumerate(participants):
+            progress.step(f"loading with {who.engine}")
+            cache = folder / f"cache{number}"
+            race.admit(who.engine, lambda who=who, cache=cache: _load(who, paths, threads, cache))
+        progress.step("comparing results")
+        _compare(race, folder)
+        race.each(_plan)
+        for turn in range(repeat):
+            race.each(lambda program, turn=turn: _take_turn(program, f"round {turn + 1} of {repeat}", progress))
+        race.each(_set_peak)
+        return Outcome([program.figures for program in race.programs], race.failures)
+
+
+@dataclass
+class _Program:
+    """A worker that has loaded its program. In a turn it measures so many `samples`."""
+
+    worker: Worker
+    figures: Figures
+    samples: int = SAMPLES
+
+
+class _Race:
+    """The programs that take part, of which mxforge is the first. A peer that fails leaves; mxforge's errors are
+    raised."""
+
+    def __init__(self) -> None:
+        self.programs: list[_Program] = []
+        self.failures: list[Failure] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for program in self.programs:
+            program.worker.close()
+
+    def admit(self, engine: str, load: Callable[[], _Program]) -> None:
+        """Add the program that `load` returns."""
         try:
-            figures = [_admit(p, paths, threads, folder, workers, progress) for p in participants]
-            _compare(workers, figures, folder)
-            _take_turns(workers, figures, repeat, progress)
-            for worker, found in zip(workers, figures, strict=True):
-                found.peak = worker.ask("memory")["peak"]
-        finally:
-            for worker in workers:
-                worker.close()
-    return figures
+            self.programs.append(load())
+        except ToolError as error:
+            if not self.programs:
+                raise
+            self.failures.append(Failure(engine, str(error)))
+
+    def each(self, step: Callable[[_Program], None]) -> None:
+        """Apply a step to each program in turn."""
+        for program in list(self.programs):
+            try:
+                step(program)
+            except ToolError as error:
+                if program is self.programs[0]:
+                    raise
+                self.programs.remove(program)
+                program.worker.close()
+                self.failures.append(Failure(program.figures.engine, str(error)))
 
 
 def _saved(path: Path, array: np.ndarray) -> str:
@@ -89,46 +164,50 @@ def _saved(path: Path, array: np.ndarray) -> str:
     return str(path)
 
 
-def _admit(
-    who: Participant, paths: Sequence[str], threads: int, folder: Path, workers: list[Worker], progress: Progress
-) -> Figures:
+def _load(who: Participant, paths: Sequence[str], threads: int, cache: Path) -> _Program:
     """Start a worker and load its program. mxforge is started twice: with an empty cache, then with the filled
     cache."""
-    progress.step(f"loading with {who.engine}")
     if who.engine != "mxforge":
-        return _load(who, paths, threads, {}, workers)
-    cache = {"MXFORGE_CACHE_DIR": str(folder / f"cache{len(workers)}"), "MXFORGE_CACHE": "1"}
-    first: list[Worker] = []
-    try:
-        cold = _load(who, paths, threads, cache, first)
-        cold_peak = first[0].ask("memory")["peak"]
-    finally:
-        for worker in first:
-            worker.close()
-    warm = _load(who, paths, threads, cache, workers)
-    warm.warm, warm.cold, warm.cold_peak = warm.cold, cold.cold, cold_peak
-    return warm
+        return _load_once(who, paths, threads, {})
+    environment = {"MXFORGE_CACHE_DIR": str(cache), "MXFORGE_CACHE": "1"}
+    first = _load_once(who, paths, threads, environment)
+    with first.worker:
+        cold_peak = first.worker.ask("memory")["peak"]
+    program = _load_once(who, paths, threads, environment)
+    found = program.figures
+    found.warm, found.cold, found.cold_peak = found.cold, first.figures.cold, cold_peak
+    return program
 
 
-def _load(
-    who: Participant, paths: Sequence[str], threads: int, environment: Mapping[str, str], workers: list[Worker]
-) -> Figures:
+def _load_once(who: Participant, paths: Sequence[str], threads: int, environment: Mapping[str, str]) -> _Program:
     worker = Worker(who.engine, who.python, threads, environment)
-    workers.append(worker)
-    loaded = worker.ask("load", spec=dict(who.spec), arrays=list(paths))
-    start = worker.started
-    return Figures(who.engine, start["version"], start["python"], start["seconds"], loaded["load"] + loaded["first"])
+    try:
+        loaded = worker.ask("load", spec={**who.spec, "threads": threads}, arrays=list(paths))
+    except BaseException:
+        worker.close()
+        raise
+    start, first = worker.started, loaded["load"] + loaded["first"]
+    return _Program(worker, Figures(who.engine, start["version"], start["python"], start["seconds"], first))
 
 
-def _compare(workers: Sequence[Worker], figures: Sequence[Figures], folder: Path) -> None:
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def _compare(race: _Race, folder: Path) -> None:
     """Set the differences from the outputs of mxforge."""
-    results = [_outputs(worker, folder / f"outputs{i}") for i, worker in enumerate(workers)]
-    for worker, found, result in zip(workers[1:], figures[1:], results[1:], strict=True):
-        found.difference = difference(results[0], result, worker.engine)
+    ours: list[np.ndarray] = []
+
+    def compare(program: _Program) -> None:
+        found = _outputs(program.worker, Path(tempfile.mkdtemp(dir=folder)))
+        if program is race.programs[0]:
+            ours.extend(found)
+        else:
+            program.figures.difference = difference(ours, found, program.figures.engine)
+
+    race.each(compare)
 
 
 def _outputs(worker: Worker, folder: Path) -> list[np.ndarray]:
-    folder.mkdir()
     return [np.load(path, allow_pickle=False) for path in worker.ask("outputs", folder=str(folder))["files"]]
 
 
@@ -156,20 +235,33 @@ def _difference(ours: np.ndarray, theirs: np.ndarray) -> float:
     return worst / scale if scale else worst
 
 
-def _take_turns(workers: Sequence[Worker], figures: Sequence[Figures], repeat: int, progress: Progress) -> None:
-    calls = [_calls(worker) for worker in workers]
-    for turn in range(repeat):
-        for worker, found, n in zip(workers, figures, calls, strict=True):
-            progress.step(f"round {turn + 1} of {repeat}: {worker.engine}")
-            found.samples += worker.ask("time", calls=n, samples=SAMPLES)["seconds"]
+# --- turns ------------------------------------------------------------------------------------------------------------
 
 
-def _calls(worker: Worker) -> int:
-    """The number of calls in a sample."""
+def _take_turn(program: _Program, which: str, progress: Progress) -> None:
+    progress.step(f"{which}: {program.figures.engine}")
+    found = program.figures
+    found.samples += program.worker.ask("time", calls=found.calls, samples=program.samples)["seconds"]
+
+
+def _plan(program: _Program) -> None:
+    """Choose the calls of a sample and the samples of a turn."""
+    calls, seconds = _estimate(program.worker)
+    if seconds < SINGLE_SECONDS:
+        program.figures.calls = calls
+    else:
+        program.samples = max(SAMPLES, int(SAMPLES * SAMPLE_SECONDS / seconds))
+
+
+def _estimate(worker: Worker) -> tuple[int, float]:
+    """(the number of calls that fill the time of a sample, the time of a call)."""
     n = 1
-    while n < _LONGEST:
+    while True:
         least = min(worker.ask("time", calls=n, samples=2)["seconds"])
-        if least * n >= SAMPLE_SECONDS:
-            break
+        if least * n >= SAMPLE_SECONDS or n == _LONGEST:
+            return n, least
         n = min(max(2 * n, int(SAMPLE_SECONDS / max(least, 1e-9)) + 1), _LONGEST)
-    return n
+
+
+def _set_peak(program: _Program) -> None:
+    program.figures.peak = program.worker.ask("memory")["peak"]

@@ -51,7 +51,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
-                env=_environment(engine, threads) | dict(environment or {}),
+                env=_environment(engine, python, threads) | dict(environment or {}),
                 text=True,
             )
         except OSError as error:
@@ -94,10 +94,19 @@ class Worker:
         if not line:
             raise WorkerError(f"{self.engine}: the process ended{self._exit_report()}")
         self._process.send_signal(signal.SIGSTOP)
-        answer: dict[str, Any] = json.loads(line)
+        answer = self._answer(line)
         if "error" in answer:
             raise WorkerError(f"{self.engine}: {answer['error']}{self._hint(answer['error'])}")
         return answer
+
+    def _answer(self, line: str) -> dict[str, Any]:
+        """The parsed answer. WorkerError for anything else, which a program other than Python may write."""
+        try:
+            found: dict[str, Any] = json.loads(line)
+        except ValueError:
+            text = f"{self._python} is not a Python interpreter: it answered {line.strip()[:50]!r}"
+            raise WorkerError(f"{self.engine}: {text}") from None
+        return found
 
     def _hint(self, error: str) -> str:
         """An advice if the framework is not installed in the interpreter."""
@@ -115,10 +124,10 @@ class Worker:
         return f" ({how}){last}"
 
 
-def _environment(engine: str, threads: int) -> dict[str, str]:
-    """The environment of a worker. A peer's interpreter finds its own packages, mxforge's worker those of this
-    process."""
+def _environment(engine: str, python: str, threads: int) -> dict[str, str]:
+    """The environment of a worker. mxforge in this process's interpreter finds the packages of this process, all others
+    those of their own interpreter."""
     inherited = {n: value for n, value in os.environ.items() if n not in _OWN_PATH and not n.startswith(_TUNING)}
-    if engine == "mxforge":
+    if engine == "mxforge" and python == sys.executable:
         inherited["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     return inherited | {name: str(threads) for name in _THREAD_VARIABLES} | _SETTINGS.get(engine, {})

@@ -3,47 +3,55 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .measure import Figures
+from .measure import Figures, Outcome
+
+Row = tuple[str, ...]
+
+EXPLANATION = (
+    "first result: time from the imported framework to the first result, without caches; "
+    "warm: the same with mxforge's disk cache filled; import: time of the import"
+)
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """The workload and the parameters of the measurement."""
+    """The workload and the parameters of the measurement. A call computes `batch` elements."""
 
     workload: str
     shapes: dict[str, list[int]]
+    batch: int
     threads: int
     repeat: int
     tolerance: float
 
 
-_HEAD = ",min,median,min / ours,median / ours,difference,first result,warm,import,peak memory".split(",")
+@dataclass(frozen=True)
+class Measured:
+    """One measurement: its conditions and its outcome."""
+
+    conditions: Conditions
+    outcome: Outcome
+
+    @property
+    def ours(self) -> Figures:
+        return self.outcome.figures[0]
+
+    def programs(self) -> dict[str, Figures | None]:
+        """The programs by their engines, with a number after the name that others have too; None: it failed."""
+        found: dict[str, Figures | None] = {}
+        programs = [(f.engine, f) for f in self.outcome.figures] + [(f.engine, None) for f in self.outcome.failures]
+        for engine, figures in programs:
+            same = sum(name.split()[0] == engine for name in found)
+            found[f"{engine} ({same + 1})" if same else engine] = figures
+        return found
 
 
-def _rows(figures: Sequence[Figures]) -> list[tuple[str, ...]]:
-    ours = figures[0]
-    return [_row(f, ours) for f in figures]
-
-
-def _row(found: Figures, ours: Figures) -> tuple[str, ...]:
-    itself = found is ours
-    return (
-        f"{found.engine} {found.version}",
-        time_text(found.least),
-        time_text(found.median),
-        "" if itself else f"{found.least / ours.least:.2f}",
-        "" if itself else f"{found.median / ours.median:.2f}",
-        "" if found.difference is None else f"{found.difference:.1e}",
-        time_text(found.cold),
-        "" if found.warm is None else time_text(found.warm),
-        time_text(found.imported),
-        f"{found.peak / 2**20:.0f} MiB",
-    )
+# --- cells ------------------------------------------------------------------------------------------------------------
 
 
 def time_text(seconds: float) -> str:
@@ -54,10 +62,71 @@ def time_text(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
+def rate_text(rate: float) -> str:
+    """A rate with at least three digits."""
+    return f"{rate:.0f}" if rate >= 99.95 else f"{rate:.3g}"
+
+
+_Cell = Callable[[Figures, Measured], str]
+
+
+def _ratio(value: Callable[[Figures], float]) -> _Cell:
+    return lambda f, m: "" if f is m.ours else f"{value(f) / value(m.ours):.2f}"
+
+
+_TIMES: dict[str, _Cell] = {
+    "min": lambda f, m: time_text(f.least),
+    "p50": lambda f, m: time_text(f.median),
+    "p90": lambda f, m: time_text(f.percentile(90)),
+    "p99": lambda f, m: time_text(f.percentile(99)),
+    "min / ours": _ratio(lambda f: f.least),
+    "p50 / ours": _ratio(lambda f: f.median),
+    "per second": lambda f, m: rate_text(f.rate(m.conditions.batch)),
+}
+_REST: dict[str, _Cell] = {
+    "difference": lambda f, m: "" if f.difference is None else f"{f.difference:.1e}",
+    "first result": lambda f, m: time_text(f.cold),
+    "warm": lambda f, m: "" if f.warm is None else time_text(f.warm),
+    "import": lambda f, m: time_text(f.imported),
+    "peak memory": lambda f, m: f"{f.peak / 2**20:.0f} MiB",
+}
+"""The columns of the two tables of a measurement."""
+
+
+def _table(measured: Measured, columns: dict[str, _Cell]) -> list[Row]:
+    """The header, then a row for each program."""
+    rows: list[Row] = [("", *columns)]
+    for engine, found in measured.programs().items():
+        if found is None:
+            rows.append((engine, "failed", *[""] * (len(columns) - 1)))
+        else:
+            rows.append((f"{engine} {found.version}", *(cell(found, measured) for cell in columns.values())))
+    return rows
+
+
+def _summary(done: Sequence[Measured]) -> list[Row]:
+    """The header, then a row for each measurement with the median and the rate of each program."""
+    engines = list(dict.fromkeys(engine for measured in done for engine in measured.programs()))
+    rows: list[Row] = [("", "batch", "threads", *engines)]
+    for measured in done:
+        where, programs = measured.conditions, measured.programs()
+        cells = [_brief(programs.get(engine), where.batch) for engine in engines]
+        rows.append((where.workload.partition(" (")[0], str(where.batch), str(where.threads), *cells))
+    return rows
+
+
+def _brief(found: Figures | None, batch: int) -> str:
+    return "failed" if found is None else f"{time_text(found.median)}, {rate_text(found.rate(batch))}/s"
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
 def _describe(conditions: Conditions) -> str:
     shapes = ", ".join(f"{name} {tuple(shape)}" for name, shape in conditions.shapes.items())
-    how = f"{conditions.threads} threads; {conditions.repeat} rounds; {cpu_name()}"
-    return f"{conditions.workload}: {shapes + '; ' if shapes else ''}{how}"
+    threads = f"{conditions.threads} thread{'s' if conditions.threads > 1 else ''}"
+    rounds = f"{conditions.repeat} round{'s' if conditions.repeat > 1 else ''}"
+    return f"{conditions.workload}: {shapes + '; ' if shapes else ''}{threads}; {rounds}; {cpu_name()}"
 
 
 def cpu_name() -> str:
@@ -69,45 +138,85 @@ def cpu_name() -> str:
         return platform.processor() or platform.machine()
 
 
-def as_text(conditions: Conditions, figures: Sequence[Figures]) -> str:
-    """The figures for a terminal."""
-    rows: list[Sequence[str]] = [_HEAD, *_rows(figures)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-    return "\n".join([_describe(conditions), *(_line(row, widths) for row in rows), *_verdicts(figures)])
+def _samples(measured: Measured) -> str:
+    """What the percentiles and the rate count."""
+    batch = measured.conditions.batch
+    unit = "calls" if batch == 1 else f"elements of batches of {batch}"
+    found = [(f.engine, len(f.samples), f.calls) for f in measured.outcome.figures]
+    listed = ", ".join(f"{engine} {n} of {_calls(calls)}" for engine, n, calls in found)
+    if len({(n, calls) for _, n, calls in found}) == 1:
+        listed = f"{found[0][1]} of {_calls(found[0][2])}"
+    return f"samples: {listed}; per second: {unit}"
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [f"{c:{'>' if i else '<'}{w}}" for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-    return "  ".join(cells).rstrip()
+def _calls(calls: int) -> str:
+    return "one call" if calls == 1 else f"{calls} calls"
 
 
-def _verdicts(figures: Sequence[Figures]) -> list[str]:
-    ours = figures[0]
-    shares = [(f.engine, 100 * ours.least / f.least) for f in figures[1:]]
+def _verdicts(measured: Measured) -> list[str]:
+    ours = measured.ours
+    shares = [(f.engine, 100 * ours.least / f.least) for f in measured.outcome.figures[1:]]
     return [f"mxforge takes {share:.0f} % of the time of {engine} (minimum of each)" for engine, share in shares]
 
 
-def as_markdown(conditions: Conditions, figures: Sequence[Figures]) -> str:
-    """The figures as a table, after a line with the conditions."""
-    table: list[Sequence[str]] = [_HEAD, tuple("---" if i == 0 else "--:" for i in range(len(_HEAD))), *_rows(figures)]
-    lines = ["| " + " | ".join(row) + " |" for row in table]
-    return "\n".join([f"### {conditions.workload}", "", _describe(conditions), "", *lines, ""])
+# --- formats ----------------------------------------------------------------------------------------------------------
 
 
-def as_json(conditions: Conditions, figures: Sequence[Figures]) -> dict[str, Any]:
+def as_text(measured: Measured) -> str:
+    """The figures for a terminal."""
+    tables = [*_aligned(_table(measured, _TIMES)), "", *_aligned(_table(measured, _REST)), ""]
+    return "\n".join([_describe(measured.conditions), *tables, _samples(measured), *_verdicts(measured)])
+
+
+def summary_as_text(done: Sequence[Measured]) -> str:
+    """All measurements in one table for a terminal."""
+    return "\n".join(["summary: p50, per second", *_aligned(_summary(done))])
+
+
+def _aligned(rows: Sequence[Row]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(f"{c:{'>' if i else '<'}{w}}" for i, (c, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    ]
+
+
+def as_markdown(done: Sequence[Measured]) -> str:
+    """The figures as tables, each after a line with its conditions. Several measurements have a summary."""
+    parts = [_markdown_section(measured) for measured in done]
+    if len(done) > 1:
+        parts.append("\n".join(["### Summary: p50, per second", "", *_markdown_table(_summary(done)), ""]))
+    return "\n".join([*parts, EXPLANATION, ""])
+
+
+def _markdown_section(measured: Measured) -> str:
+    title = [f"### {measured.conditions.workload}", "", _describe(measured.conditions), ""]
+    times, rest = (_markdown_table(_table(measured, columns)) for columns in (_TIMES, _REST))
+    return "\n".join([*title, *times, "", *rest, "", _samples(measured), ""])
+
+
+def _markdown_table(rows: Sequence[Row]) -> list[str]:
+    ruler = tuple("---" if i == 0 else "--:" for i in range(len(rows[0])))
+    return ["| " + " | ".join(row) + " |" for row in (rows[0], ruler, *rows[1:])]
+
+
+def as_json(measured: Measured) -> dict[str, Any]:
     """All measurements; times are in seconds, sizes in bytes."""
-    ours = figures[0]
     return {
-        **asdict(conditions),
+        **asdict(measured.conditions),
         "cpu": cpu_name(),
-        "programs": [
-            {
-                **asdict(f),
-                "min": f.least,
-                "median": f.median,
-                "min_ratio": f.least / ours.least,
-                "median_ratio": f.median / ours.median,
-            }
-            for f in figures
-        ],
+        "programs": [_program_as_json(f, measured) for f in measured.outcome.figures],
+        "failures": [asdict(failure) for failure in measured.outcome.failures],
+    }
+
+
+def _program_as_json(found: Figures, measured: Measured) -> dict[str, Any]:
+    ours = measured.ours
+    return {
+        **asdict(found),
+        "min": found.least,
+        **{f"p{percent}": found.percentile(percent) for percent in (50, 90, 99)},
+        "min_ratio": found.least / ours.least,
+        "p50_ratio": found.median / ours.median,
+        "per_second": found.rate(measured.conditions.batch),
     }
