@@ -62,6 +62,7 @@ def test_a_compiled_model_runs_on_its_own_threads(mxforge: Any, convnet: Path, t
     done = mxforge("bench", folder, *QUICK, "--repeat", "1", "--threads", "2", "--json", report)
     assert done.status == 0, done.err
     assert json.loads(report.read_text())["threads"] == 1
+    assert "single runs on at most 1 threads" in done.err
 
 
 def test_disagreement_is_a_failure(mxforge: Any, compiled: Path) -> None:

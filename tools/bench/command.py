@@ -160,5 +160,5 @@ def _usable(threads: Sequence[int], workload: Workload) -> list[int]:
     """The numbers of threads that the workload can run on."""
     most = workload.threads or max(threads)
     if most < max(threads):
-        print(f"mxforge: {workload.name} was compiled for {most} threads at most", file=sys.stderr)
+        print(f"mxforge: {workload.name} runs on at most {most} threads: it was compiled for these", file=sys.stderr)
     return list(dict.fromkeys(min(count, most) for count in threads))

@@ -103,6 +103,7 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--suite",
         type=_suite,
+        choices=_ALL_SUITES,
         metavar="NAME",
         help=f"a micro workload instead of a model: {', '.join(SUITES)}; an operator on large arrays: "
         f"{', '.join(OPERATORS)}, or operators for all of them; calls: first calls and calls with new shapes; "

@@ -142,7 +142,7 @@ def _samples(measured: Measured) -> str:
     """What the percentiles and the rate count."""
     batch = measured.conditions.batch
     unit = "calls" if batch == 1 else f"elements of batches of {batch}"
-    found = [(f.engine, len(f.samples), f.calls) for f in measured.outcome.figures]
+    found = [(name, len(f.samples), f.calls) for name, f in measured.programs().items() if f is not None]
     listed = ", ".join(f"{engine} {n} of {_calls(calls)}" for engine, n, calls in found)
     if len({(n, calls) for _, n, calls in found}) == 1:
         listed = f"{found[0][1]} of {_calls(found[0][2])}"
@@ -154,9 +154,9 @@ def _calls(calls: int) -> str:
 
 
 def _verdicts(measured: Measured) -> list[str]:
-    ours = measured.ours
-    shares = [(f.engine, 100 * ours.least / f.least) for f in measured.outcome.figures[1:]]
-    return [f"mxforge takes {share:.0f} % of the time of {engine} (minimum of each)" for engine, share in shares]
+    shares = {name: 100 * measured.ours.least / f.least for name, f in measured.programs().items() if f is not None}
+    peers = list(shares.items())[1:]
+    return [f"mxforge takes {share:.0f} % of the time of {name} (minimum of each)" for name, share in peers]
 
 
 # --- formats ----------------------------------------------------------------------------------------------------------
