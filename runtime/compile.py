@@ -7,13 +7,15 @@ start runs no pass and does not import LLVM.
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -43,6 +45,7 @@ _REMEMBERED = 4096  # executables; each loaded program takes three mappings of t
 
 _REMEMBERED_BYTES = 32 << 20  # users of a program hold it too, so the limit applies to unused programs
 _Key = tuple[str, str, str]
+_hashes: WeakKeyDictionary[Graph, str] = WeakKeyDictionary()
 R = TypeVar("R", bound=Runnable)
 
 
@@ -62,7 +65,7 @@ def executable_for(graph: Graph, options: Options | None = None, device: Device 
     chosen = settings()
     if graph.calls_python():
         return _make(graph, options, device, chosen)
-    key = (device.name, f"{chosen.target} {chosen.cpu}", f"{structural_hash(graph)} {astuple(options)}")
+    key = (device.name, chosen.target, disk_key(graph, options, device.target))
     found = _programs.find(key)
     return _programs.add(key, _make(graph, options, device, chosen)) if found is None else found
 
@@ -155,14 +158,14 @@ class StoredProgram(NamedTuple):
 
 def stored_as(graph: Graph, options: Options, device: Device) -> StoredProgram | None:
     """Where the program of a graph is on disk; None for programs that are not stored."""
-    if graph.calls_python() or settings().target != "cpu":
+    if graph.calls_python() or not stores_programs():
         return None
     return StoredProgram(disk_key(graph, options, device.target), graph.name, graph.names())
 
 
 def load_stored(stored: StoredProgram, device: Device) -> Runnable | None:
     """The program, loaded; None if the disk does not have it."""
-    key = (device.name, "stored", stored.key)
+    key = (device.name, settings().target, stored.key)
     found = _programs.find(key)
     if found is None:
         loaded = _stored(stored, device.load)
@@ -170,12 +173,22 @@ def load_stored(stored: StoredProgram, device: Device) -> Runnable | None:
     return found
 
 
-def record_key(kind: str, graph: Graph, options: Options, device: Device, *more: object) -> str | None:
-    """The name on disk of what is known about a graph; None for graphs whose programs are not stored."""
-    if graph.calls_python() or settings().target != "cpu":
-        return None
-    target = device.target.identity
-    return _digest(kind, structural_hash(graph), graph.names(), astuple(options), target, compiler_identity(), *more)
+def stores_programs() -> bool:
+    """True if the target of the settings stores programs on disk."""
+    return settings().target == "cpu"
+
+
+def record_key(kind: str, options: Options, device: Device, *content: object) -> str:
+    """The name on disk of what is known about `content`, whose text identifies it."""
+    return _digest(kind, astuple(options), device.target.identity, compiler_identity(), *content)
+
+
+def hash_of(graph: Graph) -> str:
+    """The structural hash of a graph, computed once."""
+    found = _hashes.get(graph)
+    if found is None:
+        found = _hashes[graph] = structural_hash(graph)
+    return found
 
 
 def get_record(key: str) -> bytes | None:
@@ -213,7 +226,7 @@ def compile_program(graph: Graph, options: Options, target: Target) -> Program:
 
 def disk_key(graph: Graph, options: Options, target: Target) -> str:
     """The name of the graph's program in the disk cache."""
-    return _digest(structural_hash(graph), astuple(options), target.identity, compiler_identity())
+    return _digest(hash_of(graph), astuple(options), target.identity, compiler_identity())
 
 
 def _digest(*parts: object) -> str:
@@ -226,10 +239,20 @@ def compiler_identity() -> str:
     machine's architecture."""
     digest = hashlib.sha256(f"{platform.python_version()} {np.__version__} {platform.machine()}".encode())
     for folder in _COMPILER_FOLDERS:
-        for path in sorted((_PACKAGE / folder).rglob("*.py")):
-            status = path.stat()
-            digest.update(f"{path.relative_to(_PACKAGE)} {status.st_size} {status.st_mtime_ns}\n".encode())
+        for line in sorted(_files_in(str(_PACKAGE / folder), folder)):
+            digest.update(line.encode())
     return digest.hexdigest()
+
+
+def _files_in(folder: str, name: str) -> Iterator[str]:
+    """The name, size and time of each Python file in a folder, which is `name` in the package."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _files_in(entry.path, f"{name}/{entry.name}")
+            elif entry.name.endswith(".py"):
+                status = entry.stat()
+                yield f"{name}/{entry.name} {status.st_size} {status.st_mtime_ns}\n"
 
 
 def _read(key: str) -> bytes | None:

@@ -17,7 +17,17 @@ from ..ir.dialects.core.split import Source, Split
 from ..ir.graph import Graph
 from ..passes.manager import Context, Options
 from ..passes.training import gradient_of, lowered_for_gradients, training_graphs, with_stored_inputs
-from .compile import StoredProgram, executable_for, get_record, load_stored, put_record, record_key, stored_as
+from .compile import (
+    StoredProgram,
+    executable_for,
+    get_record,
+    hash_of,
+    load_stored,
+    put_record,
+    record_key,
+    stored_as,
+    stores_programs,
+)
 from .device import Device
 from .function import Specialization
 from .residuals import ResidualPool
@@ -53,13 +63,20 @@ class Differentiable:
         key = tuple(wrt), tuple(rows)
         found = self._derivatives.get(key)
         if found is None:
-            record = record_key(_STORED, self.graph, self.options, self.device, key)
+            record = self._record(key)
             found = None if record is None else _stored_derivative(record, key[0], self.device)
             if found is None:
                 split = training_graphs(self.graph, key[0], self._context(), key[1])
                 found = _derivative(key[0], split, self.options, self.device, record)
             self._derivatives[key] = found
         return found
+
+    def _record(self, key: tuple[tuple[int, ...], tuple[int, ...]]) -> str | None:
+        """The name on disk of a derivative; None if its programs are not stored."""
+        graph = self.graph
+        if graph.calls_python() or not stores_programs():
+            return None
+        return record_key(_STORED, self.options, self.device, hash_of(graph), graph.names(), key)
 
     def gradient(self, wrt: Sequence[int]) -> Differentiable:
         """The function (inputs, cotangents of the outputs that can have one) -> cotangents of the inputs `wrt`.

@@ -25,6 +25,7 @@ from ..memory import OutOfMemory
 from ..ndarray.tape import call_recorded, is_recorded
 from ..tracebacks import cause_of
 from .flags import FunctionFlags
+from .stored_symbols import StoredSymbol, read_stored, store, symbol_key
 from .to_graph import symbol_to_graph
 
 if TYPE_CHECKING:
@@ -93,15 +94,26 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         is_dynamic = known is not None and types != known.first and not self.flags.static_shape
         if known is not None and is_dynamic and not training:  # its program knows the results: no graph is built
             program = self._program(types, options, device, known, None)
+            return SymbolSpecialization(self, lambda: program, types, program.outputs, known.layers, device, training)
+        key = None if is_dynamic else symbol_key(self, types, options, device)
+        stored = key and read_stored(key)
+        if stored:
+            layers = self._add_family(family, types, stored.program.names).layers
             return SymbolSpecialization(
-                self, lambda: program, types, program.outputs, known.layers, device, training, None
+                self,
+                lambda: self._stored(stored, types, options, device),
+                types,
+                stored.types,
+                layers,
+                device,
+                training,
             )
         with _user_errors(self.title):
             graph = self.graph(types)
-        made = known or self._families.add(family, _Family(types, graph.names()))
+        made = self._add_family(family, types, graph.names())
         return SymbolSpecialization(
             self,
-            lambda: self._program(types, options, device, made if is_dynamic else None, graph),
+            lambda: self._program(types, options, device, made if is_dynamic else None, graph, key),
             types,
             tuple(graph.output_types()),
             made.layers,
@@ -110,6 +122,17 @@ class SymbolFunction(Function["SymbolSpecialization"]):
             graph,
         )
 
+    def _add_family(self, key: Hashable, types: tuple[TensorType, ...], layers: tuple[str, ...]) -> _Family:
+        return self._families.find(key) or self._families.add(key, _Family(types, layers))
+
+    def _stored(
+        self, stored: StoredSymbol, types: tuple[TensorType, ...], options: Options, device: Device
+    ) -> Runnable:
+        """The program on disk; compiled if it is no longer there."""
+        from ...runtime.compile import load_stored
+
+        return load_stored(stored.program, device) or self._program(types, options, device, None, None)
+
     def _program(
         self,
         types: tuple[TensorType, ...],
@@ -117,14 +140,20 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         device: Device,
         family: _Family | None,
         graph: Graph | None,
+        key: str | None = None,
     ) -> Runnable:
-        """The program for a signature; that for dynamic shapes if a family is given."""
+        """The program for a signature; that for dynamic shapes if a family is given. What is known of it is stored on
+        disk under `key`."""
         from ...runtime.compile import executable_for
 
         with _user_errors(self.title):
             if family is not None:
                 return self._dynamic(family, types, options, device)
-            return executable_for(graph or self.graph(types), options, device)
+            graph = graph or self.graph(types)
+            found = executable_for(graph, options, device)
+            if key is not None:
+                store(key, graph, options, device)
+            return found
 
     def _family_of(self, types: Sequence[TensorType], training: bool, device: Device) -> Hashable:
         kinds = [t if n in self.parameters else (t.rank, t.dtype) for n, t in zip(self.names, types, strict=True)]
@@ -177,7 +206,7 @@ class SymbolSpecialization(LazySpecialization):
         layers: tuple[str, ...],
         device: Device,
         training: bool,
-        graph: Graph | None,
+        graph: Graph | None = None,
     ) -> None:
         """`make` compiles the program, whose operands and results have the types `signature` and `types`. `graph` is
         built when it is needed if it is None."""
