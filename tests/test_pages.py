@@ -1,0 +1,29 @@
+"""The pages for users run as printed: tutorials, getting started, migration, the command line, debugging."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mxforge
+import pytest
+from pages import command_folder
+
+ROOT = Path(mxforge.__file__).resolve().parent
+DOCS = ROOT / "docs"
+PAGES = [*sorted((DOCS / "tutorials").glob("*.md")), *(DOCS / f"{n}.md" for n in ("getting-started", "migration"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page_runs_as_printed(page: Path, tmp_path: Path) -> None:
+    """In an empty folder and a process of its own: names of layers are numbered by process."""
+    (tmp_path / "empty").mkdir()
+    path = os.pathsep.join((str(command_folder(tmp_path / "bin")), os.environ["PATH"]))
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    program = [sys.executable, ROOT / "tests" / "pages.py", page]
+    ran = subprocess.run(
+        program, check=False, capture_output=True, text=True, env=environment, cwd=tmp_path / "empty", timeout=120
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
