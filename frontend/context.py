@@ -8,6 +8,7 @@ import warnings
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from ..ir.suggestions import see
 from .base import MXNetError, _MXClassPropertyMetaClass, check_call, classproperty, with_metaclass
 
 if TYPE_CHECKING:
@@ -203,4 +204,4 @@ def device_of(context: Context) -> Device:
 def _no_gpu(context: Context) -> MXNetError:
     count = num_gpus()
     reason = "the CUDA target does not exist yet, and num_gpus() is 0" if not count else f"num_gpus() is {count}"
-    return MXNetError(f"{context!r} cannot be used: {reason}. Use cpu().")
+    return MXNetError(f"{context!r} cannot be used: {reason}. Use cpu()." + see("compatibility"))

@@ -1,4 +1,4 @@
-"""Suggests a known name for one that is not known."""
+"""What errors suggest: a known name for one that is not known, and a page of the documentation."""
 
 from __future__ import annotations
 
@@ -11,3 +11,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
     near = get_close_matches(name, known, 1)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def see(page: str) -> str:
+    """` (see: mxforge help PAGE)`, which prints this page of docs/."""
+    return f" (see: mxforge help {page})"

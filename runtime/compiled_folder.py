@@ -29,6 +29,7 @@ import numpy as np
 from ..codegen.llvm.target import CpuTarget
 from ..codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
 from ..ir.program import Program
+from ..ir.suggestions import see
 from ..ir.types import DType, TensorType
 from .atomic import new_folder, sync_folder, temporary_beside
 
@@ -212,11 +213,15 @@ def _check_machine(machine: Mapping[str, Any], path: Path) -> None:
 
     host = host_target()
     if machine["triple"] != host.triple:
-        raise CompiledFolderError(f"{path}: compiled for {machine['triple']!r}, but this machine is {host.triple}")
+        raise CompiledFolderError(
+            f"{path}: compiled for {machine['triple']!r}, but this machine is {host.triple}{see('deployment')}"
+        )
     missing = _features(machine["features"]) - _features(host.features)
     if missing:
         lacking = ", ".join(sorted(missing))
-        raise CompiledFolderError(f"{path}: the code needs {lacking}, which this CPU lacks: compile the model here")
+        raise CompiledFolderError(
+            f"{path}: the code needs {lacking}, which this CPU lacks: compile the model here{see('deployment')}"
+        )
     threads = machine["threads"]
     if type(threads) is not int or threads < 1:
         raise CompiledFolderError(f"{path / MANIFEST}: {threads!r} threads")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..codegen.llvm.target import CpuTarget
 from ..ir.settings import read_settings
+from ..ir.suggestions import see
 
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -73,9 +74,9 @@ def limited(info: dict[str, str], level: str) -> dict[str, str]:
     if level == "host":
         return info
     if level not in X86_LEVELS:
-        raise ValueError(f"MXFORGE_CPU={level!r} is unknown: use host, {' or '.join(X86_LEVELS)}")
+        raise ValueError(f"MXFORGE_CPU={level!r} is unknown: use host, {' or '.join(X86_LEVELS)}{see('debugging')}")
     if missing := X86_LEVELS[level] - set(info.get("flags", "").split()):
-        raise ValueError(f"MXFORGE_CPU={level!r}: this processor lacks {', '.join(sorted(missing))}")
+        raise ValueError(f"MXFORGE_CPU={level!r}: this processor lacks {', '.join(sorted(missing))}{see('debugging')}")
     return {**info, "flags": " ".join(sorted(X86_LEVELS[level]))}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import mxforge
 import pytest
-from pages import command_folder
+from pages import command_folder, run_page
 
 ROOT = Path(mxforge.__file__).resolve().parent
 DOCS = ROOT / "docs"
@@ -27,3 +27,15 @@ def test_page_runs_as_printed(page: Path, tmp_path: Path) -> None:
         program, check=False, capture_output=True, text=True, env=environment, cwd=tmp_path / "empty", timeout=120
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_wrong_pages_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = "```python\n>>> x = 2\n>>> x + 1\n{}\n```\n"
+    commands = "```bash\n{} && echo written\n```\n\n```text\n{}\n```\n"
+    assert run_page("page", session.format(3) + commands.format("true", "wr...en")) == []
+    assert "line 3" in run_page("page", session.format(4))[0]
+    assert "but got\nwritten" in run_page("page", commands.format("true", "read"))[0]
+    assert "exit status 1" in run_page("page", commands.format("false", "written"))[0]
+    with pytest.raises(ZeroDivisionError):
+        run_page("page", "```python\n1 / 0\n```\n")

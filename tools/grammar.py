@@ -50,8 +50,11 @@ examples:
   mxforge exec -m pytest tests/test_model.py
   mxforge exec -c "import mxnet as mx; print(mx.nd.ones((2, 3)))"
 """
-
-
+_HELP_EXAMPLES = """\
+examples:
+  mxforge help
+  mxforge help getting-started
+"""
 _CACHE_EXAMPLES = """\
 examples:
   mxforge cache
@@ -274,6 +277,10 @@ def _fill_cache(parser: argparse.ArgumentParser) -> None:
     change.add_argument("--shrink", type=natural, metavar="N", help=text)
 
 
+def _fill_help(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("page", nargs="?", metavar="PAGE", help="the name of a page (default: list all)")
+
+
 def _fill_doctor(parser: argparse.ArgumentParser) -> None:
     """No options."""
 
@@ -310,6 +317,7 @@ _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
     ("rec2idx", "Make the index of a record file.", "rec2idx", REC2IDX_EXAMPLES, fill_rec2idx),
     ("exec", "Run a Python program with mxforge as mxnet.", "exec_program", _EXEC_EXAMPLES, _fill_exec),
     ("cache", "Show or empty the folder of compiled programs.", "cache_command", _CACHE_EXAMPLES, _fill_cache),
+    ("help", "Print a page of the documentation.", "help_page", _HELP_EXAMPLES, _fill_help),
     ("doctor", "Show what is installed, and test it.", "doctor", "", _fill_doctor),
     ("completion", "Print a script for a shell's completion.", "completion", _COMPLETION_EXAMPLES, _fill_completion),
 )

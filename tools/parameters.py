@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ..frontend.symbol.network import Network
+from ..ir.suggestions import see
 from .errors import ToolError
 from .models import Model
 
@@ -26,7 +27,7 @@ def require_parameters(model: Model, given: Collection[str], allow_missing: bool
     found = f"contains {len(needed) - len(missing)}" if model.params else "does not exist; it should contain all"
     what = f"{model.params or model.searched} {found} of the {len(needed)} parameters of {model.name}"
     ways = "pass their file as --params FILE, or --allow-missing to make them inputs"
-    raise ToolError(f"{what}; without value: {_shown(missing)} ({ways})")
+    raise ToolError(f"{what}; without value: {_shown(missing)} ({ways}){see('command-line')}")
 
 
 def _shown(names: Sequence[str]) -> str:

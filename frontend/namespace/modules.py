@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-NOT_YET = "this part of MXNet is not in mxforge yet, see docs/compatibility.md"
-_NUMPY = "MXNet's NumPy interface (mx.np, mx.npx) is not in mxforge: use mx.nd, mx.sym and NumPy"
+from ...ir.suggestions import see
+
+NOT_YET = "this part of MXNet is not in mxforge yet" + see("compatibility")
+_NUMPY = "MXNet's NumPy interface (mx.np, mx.npx) is not in mxforge: use mx.nd, mx.sym and NumPy" + see("compatibility")
 _C_INTERFACE = "it belongs to the interface between MXNet's Python and C code, which mxforge does not have"
 
 _ONNX = "mxforge has a different implementation of the ONNX export: use mx.onnx.export_model"
