@@ -38,7 +38,7 @@ def prepare_docstring(_app: Any, _kind: str, _name: str, _object: object, _optio
     formulas, literal = True, False  # formulas precede the first section
     for line in lines:
         formulas = formulas and not _SECTION.match(line)
-        literal = bool(line.strip()) if line.startswith(">>>") else literal and bool(line.strip())
+        literal = bool(line.strip()) if line.lstrip().startswith(">>>") else literal and bool(line.strip())
         indented = formulas and line.startswith("    ")
         if indented and (not result or not result[-1].strip()):
             result += ["::", ""]

@@ -81,7 +81,17 @@ class _Scope:
 
 
 def record(train_mode: bool = True) -> _Scope:
-    """`with record():` records the operations in the block; they run in training mode if `train_mode`."""
+    """`with record():` records the operations in the block; they run in training mode if `train_mode`.
+
+    Example:
+        >>> x = mx.nd.array([1, 2])
+        >>> x.attach_grad()
+        >>> with mx.autograd.record():
+        ...     y = x * x
+        >>> y.backward()
+        >>> x.grad.asnumpy()
+        array([2., 4.], dtype=float32)
+    """
     return _Scope(True, train_mode)
 
 
@@ -118,6 +128,20 @@ class Function:
     the inputs from the gradients of the results.
 
     As in MXNet, an instance can be called once; a second call raises AssertionError.
+
+    Example:
+        >>> class Clip(mx.autograd.Function):
+        ...     def forward(self, x):
+        ...         return x.clip(-1, 1)
+        ...     def backward(self, dy):
+        ...         return dy  # as if it were the identity
+        >>> x = mx.nd.array([0.5, 3])
+        >>> x.attach_grad()
+        >>> with mx.autograd.record():
+        ...     y = Clip()(x)
+        >>> y.backward()
+        >>> x.grad.asnumpy()
+        array([1., 1.], dtype=float32)
     """
 
     def __init__(self) -> None:

@@ -89,5 +89,13 @@ def load_params(prefix: str, epoch: int) -> tuple[Arrays, Arrays]:
 
 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Arrays, Arrays]:
-    """Symbol, parameters and auxiliary states of a checkpoint."""
+    """Symbol, parameters and auxiliary states of a checkpoint.
+
+    Example:
+        >>> net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
+        >>> mx.model.save_checkpoint("net", 1, net, {"fc_weight": mx.nd.ones((2, 3))}, {})
+        >>> symbol, arg_params, aux_params = mx.model.load_checkpoint("net", 1)
+        >>> list(arg_params)
+        ['fc_weight']
+    """
     return load_symbol(f"{prefix}-symbol.json"), *load_params(prefix, epoch)

@@ -44,6 +44,13 @@ class Context(metaclass=_MXClassPropertyMetaClass):
     """A device: `Context("cpu", 0)`, or a copy of another context. `with` makes it the current one.
 
     cpu(0), cpu(1), ... are different contexts of the one machine, as in MXNet.
+
+    Example:
+        >>> mx.nd.ones((1,), ctx=mx.cpu()).context
+        cpu(0)
+        >>> with mx.Context("cpu", 1):
+        ...     print(mx.nd.ones((1,)).context)
+        cpu(1)
     """
 
     devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}

@@ -55,7 +55,13 @@ def _check_factor(factor: float) -> None:
 
 
 class FactorScheduler(LRScheduler):
-    """Multiplies the rate by `factor` every `step` updates, but never below `stop_factor_lr`."""
+    """Multiplies the rate by `factor` every `step` updates, but never below `stop_factor_lr`.
+
+    Example:
+        >>> schedule = mx.lr_scheduler.FactorScheduler(step=10, factor=0.5, base_lr=1)
+        >>> [schedule(update) for update in (1, 11, 21)]
+        [1, 0.5, 0.25]
+    """
 
     def __init__(
         self,
@@ -185,7 +191,13 @@ class PolyScheduler(_ToFinalRate):
 
 
 class CosineScheduler(_ToFinalRate):
-    """The rate falls to `final_lr` at update `max_update` along half a cosine wave."""
+    """The rate falls to `final_lr` at update `max_update` along half a cosine wave.
+
+    Example:
+        >>> schedule = mx.lr_scheduler.CosineScheduler(max_update=100, base_lr=1)
+        >>> [round(schedule(update), 3) for update in (0, 50, 100)]
+        [1.0, 0.5, 0.0]
+    """
 
     def __init__(
         self,

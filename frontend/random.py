@@ -37,6 +37,13 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
     Args:
         seed_state: An integer; ValueError for other types.
         ctx: "all", or a Context.
+
+    Example:
+        >>> mx.random.seed(1)
+        >>> first = mx.nd.random.uniform(shape=(3,))
+        >>> mx.random.seed(1)
+        >>> bool((first == mx.nd.random.uniform(shape=(3,))).min().asscalar())
+        True
     """
     if not isinstance(seed_state, integer_types):
         raise ValueError("seed_state must be int")

@@ -24,7 +24,15 @@ IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])
 
 
 class MXRecordIO:
-    """A record file open for reading ("r") or writing ("w"). MXNetError if it cannot be opened."""
+    """A record file open for reading ("r") or writing ("w"). MXNetError if it cannot be opened.
+
+    Example:
+        >>> writer = mx.recordio.MXRecordIO("numbers.rec", "w")
+        >>> writer.write(b"one")
+        >>> writer.close()
+        >>> mx.recordio.MXRecordIO("numbers.rec", "r").read()
+        b'one'
+    """
 
     def __init__(self, uri: str, flag: str) -> None:
         self.uri = os.fspath(uri)
@@ -197,7 +205,14 @@ class MXIndexedRecordIO(MXRecordIO):
 
 
 def pack(header: Any, s: bytes) -> bytes:
-    """A header and bytes as one record. An array label is stored between them as float32."""
+    """A header and bytes as one record. An array label is stored between them as float32.
+
+    Example:
+        >>> record = mx.recordio.pack(mx.recordio.IRHeader(0, 3.0, 7, 0), b"data")
+        >>> header, data = mx.recordio.unpack(record)
+        >>> header.label, header.id, data
+        (3.0, 7, b'data')
+    """
     header = IRHeader(*header)
     if isinstance(header.label, numbers.Number):
         header = header._replace(flag=0)

@@ -13,7 +13,10 @@ from pages import command_folder, run_page
 
 ROOT = Path(mxforge.__file__).resolve().parent
 DOCS = ROOT / "docs"
-PAGES = [*sorted((DOCS / "tutorials").glob("*.md")), *(DOCS / f"{n}.md" for n in ("getting-started", "migration", "command-line"))]
+PAGES = [
+    *sorted((DOCS / "tutorials").glob("*.md")),
+    *(DOCS / f"{n}.md" for n in ("getting-started", "migration", "command-line")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

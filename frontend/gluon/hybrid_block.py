@@ -27,6 +27,15 @@ class HybridBlock(Block):
     """A block that defines `hybrid_forward(F, x, ..., **params)` with F = nd or sym.
 
     After `hybridize()`, the first call traces the block with symbols and compiles the graph. Later calls run it.
+
+    Example:
+        >>> class Square(mx.gluon.HybridBlock):
+        ...     def hybrid_forward(self, F, x):
+        ...         return F.square(x)
+        >>> net = Square()
+        >>> net.hybridize()
+        >>> net(mx.nd.array([2, 3])).asnumpy()
+        array([4., 9.], dtype=float32)
     """
 
     _is_direct = True

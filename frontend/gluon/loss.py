@@ -69,7 +69,12 @@ class Loss(HybridBlock):
 
 
 class L2Loss(Loss):
-    """weight / 2 * (label - pred)^2, averaged per sample."""
+    """weight / 2 * (label - pred)^2, averaged per sample.
+
+    Example:
+        >>> mx.gluon.loss.L2Loss()(mx.nd.array([1, 2]), mx.nd.array([1, 4])).asnumpy()
+        array([0., 2.], dtype=float32)
+    """
 
     def __init__(self, weight: float | None = 1.0, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
@@ -81,7 +86,12 @@ class L2Loss(Loss):
 
 
 class L1Loss(Loss):
-    """|label - pred|, averaged per sample."""
+    """|label - pred|, averaged per sample.
+
+    Example:
+        >>> mx.gluon.loss.L1Loss()(mx.nd.array([1, 2]), mx.nd.array([1, 4])).asnumpy()
+        array([0., 2.], dtype=float32)
+    """
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
@@ -95,6 +105,11 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
     """The binary cross entropy of labels in [0, 1] and sigmoid(pred), or `pred` if `from_sigmoid`.
 
     `pos_weight` scales the loss of positive labels.
+
+    Example:
+        >>> loss = mx.gluon.loss.SigmoidBinaryCrossEntropyLoss()
+        >>> loss(mx.nd.array([0, 5]), mx.nd.array([1, 1])).asnumpy().round(3)
+        array([0.693, 0.007], dtype=float32)
     """
 
     def __init__(
@@ -132,6 +147,11 @@ class SoftmaxCrossEntropyLoss(Loss):
 
     Labels are class indices if `sparse_label`, otherwise distributions. With `from_logits`, `pred` contains
     log-probabilities.
+
+    Example:
+        >>> loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+        >>> loss(mx.nd.array([[0, 0], [0, 5]]), mx.nd.array([0, 1])).asnumpy().round(3)
+        array([0.693, 0.007], dtype=float32)
     """
 
     def __init__(
@@ -220,7 +240,12 @@ class CTCLoss(Loss):
 
 
 class HuberLoss(Loss):
-    """d^2 / (2 rho) where d = |label - pred| <= rho, otherwise d - rho / 2."""
+    """d^2 / (2 rho) where d = |label - pred| <= rho, otherwise d - rho / 2.
+
+    Example:
+        >>> mx.gluon.loss.HuberLoss()(mx.nd.array([0, 0]), mx.nd.array([0.5, 3])).asnumpy()
+        array([0.125, 2.5  ], dtype=float32)
+    """
 
     def __init__(self, rho: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)

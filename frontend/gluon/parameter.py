@@ -31,6 +31,14 @@ class Parameter(ParameterArrays):
 
     An extent of 0 or -1 in `shape` is unknown until the first forward pass: a parameter never has size 0. With
     `allow_deferred_init`, initialization is deferred until the shape is known. `grad_req` is 'write', 'add' or 'null'.
+
+    Example:
+        >>> weight = mx.gluon.Parameter("weight", shape=(2, 2))
+        >>> weight.initialize(mx.init.One())
+        >>> weight.data().asnumpy()
+        array([[1., 1.],
+               [1., 1.]], dtype=float32)
+        >>> weight.set_data(mx.nd.zeros((2, 2)))
     """
 
     def __init__(

@@ -21,7 +21,16 @@ _NAMING = "For more info on naming, please see https://mxnet.apache.org/api/pyth
 
 
 class ParameterDict:
-    """Parameters by name. `get` looks up `prefix + name` here, then in `shared`, and creates it if it is missing."""
+    """Parameters by name. `get` looks up `prefix + name` here, then in `shared`, and creates it if it is missing.
+
+    Example:
+        >>> params = mx.gluon.ParameterDict("net_")
+        >>> params.get("weight", shape=(2, 3)).name
+        'net_weight'
+        >>> params.initialize()
+        >>> list(params)
+        ['net_weight']
+    """
 
     def __init__(self, prefix: str = "", shared: ParameterDict | None = None) -> None:
         self._prefix = prefix

@@ -27,6 +27,19 @@ class Block:
 
     The names of parameters and children start with `prefix`, by default the lower-case class name and a number.
     `params` shares the parameters of another block.
+
+    Example:
+        >>> class Twice(mx.gluon.Block):
+        ...     def __init__(self, **kwargs):
+        ...         super().__init__(**kwargs)
+        ...         with self.name_scope():
+        ...             self.layer = mx.gluon.nn.Dense(3)
+        ...     def forward(self, x):
+        ...         return self.layer(self.layer(x))
+        >>> net = Twice()
+        >>> net.initialize()
+        >>> net(mx.nd.ones((1, 3))).shape
+        (1, 3)
     """
 
     _has_summary_row = True

@@ -16,7 +16,15 @@ from .structure import flatten, regroup
 
 
 class SymbolBlock(HybridBlock):
-    """A block that computes `outputs` from the variables `inputs`. All other variables are its parameters."""
+    """A block that computes `outputs` from the variables `inputs`. All other variables are its parameters.
+
+    Example:
+        >>> x = mx.sym.var("data")
+        >>> net = mx.gluon.SymbolBlock(mx.sym.FullyConnected(x, num_hidden=2, name="fc"), x)
+        >>> net.initialize()
+        >>> net(mx.nd.ones((1, 3))).shape
+        (1, 2)
+    """
 
     _is_direct = True
 

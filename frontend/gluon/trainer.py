@@ -24,6 +24,17 @@ class Trainer:
 
     `optimizer` is a name with its parameters in `optimizer_params`, or an Optimizer. How gradients of several devices
     are summed depends on `kvstore`, `compression_params` and `update_on_kvstore`.
+
+    Example:
+        >>> net = mx.gluon.nn.Dense(1, use_bias=False, in_units=1)
+        >>> net.initialize(mx.init.One())
+        >>> trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+        >>> with mx.autograd.record():
+        ...     loss = net(mx.nd.array([[1]])) ** 2
+        >>> loss.backward()
+        >>> trainer.step(batch_size=1)
+        >>> net.weight.data().asnumpy()
+        array([[0.]], dtype=float32)
     """
 
     _amp_loss_scaler: Any  # of mixed precision: missing unless losses are scaled

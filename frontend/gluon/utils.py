@@ -44,7 +44,13 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
 def split_and_load(
     data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
-    """Split `data` into one part per context, and copy each part to its context."""
+    """Split `data` into one part per context, and copy each part to its context.
+
+    Example:
+        >>> parts = mx.gluon.utils.split_and_load(mx.nd.ones((4, 3)), [mx.cpu(0), mx.cpu(1)])
+        >>> [(part.shape, part.context) for part in parts]
+        [((2, 3), cpu(0)), ((2, 3), cpu(1))]
+    """
     if not isinstance(data, NDArray):
         data = array(data, ctx=ctx_list[0])
     if len(ctx_list) == 1:
@@ -71,6 +77,12 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
 
     The result is a float, or an NDArray (1,) if `check_isfinite` is False. With `check_isfinite`, a norm that is not
     finite issues a warning.
+
+    Example:
+        >>> arrays = [mx.nd.array([3]), mx.nd.array([4])]
+        >>> norm = mx.gluon.utils.clip_global_norm(arrays, 1)
+        >>> float(norm), [round(array.asscalar().item(), 3) for array in arrays]
+        (5.0, [0.6, 0.8])
     """
     from ..ndarray import add_n, concat, dot, ones, sqrt
 

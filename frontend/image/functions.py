@@ -46,7 +46,12 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: int = 1, out: NDArray | None = Non
 
 
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
-    """Resize to width `w` and height `h`. See `resize_short` for `interp`."""
+    """Resize to width `w` and height `h`. See `resize_short` for `interp`.
+
+    Example:
+        >>> mx.image.imresize(mx.nd.ones((8, 6, 3), dtype="uint8"), w=3, h=4).shape
+        (4, 3, 3)
+    """
     memory = memory_of(src)
     image = _resized(memory, w, h, interp) if memory is not None else None
     if image is not None:

@@ -40,7 +40,14 @@ class One(Initializer):
 
 @register
 class Constant(Initializer):
-    """Fills with one value, or with the values of an array."""
+    """Fills with one value, or with the values of an array.
+
+    Example:
+        >>> net = mx.gluon.nn.Dense(1, in_units=2, weight_initializer=mx.init.Constant(7))
+        >>> net.initialize()
+        >>> net.weight.data().asnumpy()
+        array([[7., 7.]], dtype=float32)
+    """
 
     def __init__(self, value: Any) -> None:
         super().__init__(value=value)
@@ -70,7 +77,14 @@ class Uniform(Initializer):
 
 @register
 class Normal(Initializer):
-    """Draws from the normal distribution with mean 0 and standard deviation `sigma`."""
+    """Draws from the normal distribution with mean 0 and standard deviation `sigma`.
+
+    Example:
+        >>> net = mx.gluon.nn.Dense(2, in_units=3)
+        >>> net.initialize(mx.init.Normal(0.1))
+        >>> net.weight.shape
+        (2, 3)
+    """
 
     def __init__(self, sigma: float = 0.01) -> None:
         super().__init__(sigma=sigma)
@@ -113,6 +127,12 @@ class Xavier(Initializer):
 
     `factor` is the fan-in ("in"), the fan-out ("out") or their mean ("avg"). The distribution is uniform in
     [-scale, scale), or normal with standard deviation `scale` ("gaussian").
+
+    Example:
+        >>> net = mx.gluon.nn.Dense(4, in_units=2)
+        >>> net.initialize(mx.init.Xavier(magnitude=3))
+        >>> bool((net.weight.data().abs() <= 1).min().asscalar())
+        True
     """
 
     def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3) -> None:

@@ -43,7 +43,15 @@ class Load:
 
 
 class Mixed:
-    """Several initializers, selected by regular expression. The first pattern that matches the name is used."""
+    """Several initializers, selected by regular expression. The first pattern that matches the name is used.
+
+    Example:
+        >>> mixed = mx.init.Mixed([".*embed.*", ".*"], [mx.init.One(), mx.init.Zero()])
+        >>> weight = mx.nd.empty((2,))
+        >>> mixed(mx.init.InitDesc("embed_weight"), weight)
+        >>> weight.asnumpy()
+        array([1., 1.], dtype=float32)
+    """
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]) -> None:
         if len(patterns) != len(initializers):

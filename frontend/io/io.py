@@ -45,7 +45,13 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
 
 
 class DataBatch:
-    """Lists of data and label arrays. The last `pad` samples are padding."""
+    """Lists of data and label arrays. The last `pad` samples are padding.
+
+    Example:
+        >>> batch = mx.io.DataBatch([mx.nd.ones((2, 3))], [mx.nd.zeros((2,))])
+        >>> batch.data[0].shape
+        (2, 3)
+    """
 
     def __init__(
         self,
@@ -108,7 +114,13 @@ class DataIter:
 
 
 class ResizeIter(DataIter):
-    """Changes the number of batches per epoch of another iterator to `size`. It restarts that iterator as needed."""
+    """Changes the number of batches per epoch of another iterator to `size`. It restarts that iterator as needed.
+
+    Example:
+        >>> batches = mx.io.NDArrayIter(np.zeros((4, 1)), batch_size=2)
+        >>> len(list(mx.io.ResizeIter(batches, size=5)))
+        5
+    """
 
     def __init__(self, data_iter: Any, size: int, reset_internal: bool = True) -> None:
         super().__init__(data_iter.batch_size)
@@ -145,6 +157,11 @@ class NDArrayIter(DataIter):
     Batches of an NDArray have its dtype; batches of other sources are float32. `last_batch_handle` determines how an
     incomplete last batch is handled: 'pad' fills it with samples from the start, 'discard' drops it, 'roll_over' moves
     it to the next epoch.
+
+    Example:
+        >>> batches = mx.io.NDArrayIter(np.arange(6).reshape(3, 2), np.array([0, 1, 0]), batch_size=2)
+        >>> [(batch.data[0].shape, batch.pad) for batch in batches]
+        [((2, 2), 0), ((2, 2), 1)]
     """
 
     def __init__(

@@ -269,6 +269,15 @@ def create(name: str = "local") -> Any:
     """Create a store: "local" or "device" (both on one machine), or a registered kind.
 
     Raises MXNetError for kinds that require several machines or other libraries, and for unknown kinds.
+
+    Example:
+        >>> store = mx.kv.create("local")
+        >>> store.init("w", mx.nd.zeros((2,)))
+        >>> store.push("w", [mx.nd.ones((2,)), mx.nd.ones((2,))])
+        >>> out = mx.nd.empty((2,))
+        >>> store.pull("w", out=out)
+        >>> out.asnumpy()
+        array([2., 2.], dtype=float32)
     """
     if not isinstance(name, str):
         raise TypeError("name must be a string")

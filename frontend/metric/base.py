@@ -123,6 +123,12 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> Any:
     """Create a metric from its name, a function of (label, prediction), or a list of these. A metric is returned as is.
 
     A name that is not registered raises ValueError.
+
+    Example:
+        >>> mx.metric.create("acc").name
+        'accuracy'
+        >>> mx.metric.create(["acc", "ce"]).get()[0]
+        ['accuracy', 'cross-entropy']
     """
     if callable(metric):
         return CustomMetric(metric, *args, **kwargs)
@@ -137,7 +143,14 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> Any:
 @register
 @alias("composite")
 class CompositeEvalMetric(EvalMetric):
-    """Combines several metrics. Names and values are lists."""
+    """Combines several metrics. Names and values are lists.
+
+    Example:
+        >>> both = mx.metric.CompositeEvalMetric([mx.metric.MAE(), mx.metric.MSE()])
+        >>> both.update([mx.nd.array([1, 2])], [mx.nd.array([1, 4])])
+        >>> both.get()
+        (['mae', 'mse'], [1.0, 2.0])
+    """
 
     def __init__(
         self,

@@ -132,7 +132,14 @@ class _BinaryMetric(EvalMetric):
 
 @register
 class F1(_BinaryMetric):
-    """The harmonic mean of precision and recall."""
+    """The harmonic mean of precision and recall.
+
+    Example:
+        >>> f1 = mx.metric.F1()
+        >>> f1.update([mx.nd.array([1, 1, 0])], [mx.nd.array([[0, 1], [1, 0], [1, 0]])])
+        >>> round(f1.get()[1], 3)
+        0.667
+    """
 
     def __init__(
         self,

@@ -17,7 +17,14 @@ _Names = list[str] | None
 @alias("acc")
 class Accuracy(EvalMetric):
     """The fraction of correct predictions. Predictions are the argmax along `axis`, or class indices if they have the
-    labels' shape."""
+    labels' shape.
+
+    Example:
+        >>> accuracy = mx.metric.Accuracy()
+        >>> accuracy.update([mx.nd.array([0, 1])], [mx.nd.array([[0.9, 0.1], [0.8, 0.2]])])
+        >>> accuracy.get()
+        ('accuracy', 0.5)
+    """
 
     def __init__(
         self, axis: int = 1, name: str = "accuracy", output_names: _Names = None, label_names: _Names = None
@@ -41,7 +48,14 @@ class Accuracy(EvalMetric):
 @register
 @alias("top_k_accuracy", "top_k_acc")
 class TopKAccuracy(EvalMetric):
-    """The fraction of labels that are among the `top_k` largest predictions (n, classes)."""
+    """The fraction of labels that are among the `top_k` largest predictions (n, classes).
+
+    Example:
+        >>> top = mx.metric.TopKAccuracy(top_k=2)
+        >>> top.update([mx.nd.array([2])], [mx.nd.array([[0.5, 0.1, 0.4]])])
+        >>> top.get()
+        ('top_k_accuracy_2', 1.0)
+    """
 
     def __init__(
         self, top_k: int = 1, name: str = "top_k_accuracy", output_names: _Names = None, label_names: _Names = None

@@ -31,7 +31,14 @@ class _Error(EvalMetric):
 
 @register
 class MAE(_Error):
-    """The mean absolute error."""
+    """The mean absolute error.
+
+    Example:
+        >>> error = mx.metric.MAE()
+        >>> error.update([mx.nd.array([1, 2])], [mx.nd.array([1, 4])])
+        >>> error.get()
+        ('mae', 1.0)
+    """
 
     def __init__(self, name: str = "mae", output_names: _Names = None, label_names: _Names = None) -> None:
         super().__init__(name, output_names, label_names)

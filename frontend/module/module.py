@@ -21,7 +21,17 @@ from .installed_optimizer import ModuleWithOptimizer
 
 
 class Module(ModuleWithOptimizer):
-    """A symbol on one or more contexts. Arguments that are not data, labels or states are its parameters."""
+    """A symbol on one or more contexts. Arguments that are not data, labels or states are its parameters.
+
+    Example:
+        >>> net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
+        >>> module = mx.mod.Module(net, label_names=None)
+        >>> module.bind([("data", (1, 3))], for_training=False)
+        >>> module.init_params(mx.init.One())
+        >>> module.forward(mx.io.DataBatch([mx.nd.ones((1, 3))]))
+        >>> module.get_outputs()[0].shape
+        (1, 2)
+    """
 
     def __init__(
         self,

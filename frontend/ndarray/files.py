@@ -43,6 +43,11 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | dict
     Args:
         fname: Path of the file.
         data: An array, a list of arrays, or a dictionary of arrays by name.
+
+    Example:
+        >>> mx.nd.save("arrays.params", {"x": mx.nd.ones((2,))})
+        >>> mx.nd.load("arrays.params")["x"].asnumpy()
+        array([1., 1.], dtype=float32)
     """
     names, arrays = _named(data)
     try:

@@ -139,6 +139,16 @@ def grad(
         train_mode: Unused: a call's gradient is in the mode of the call.
     Returns:
         A list of arrays, one for each variable.
+
+    Example:
+        >>> x = mx.nd.array([1, 2])
+        >>> x.attach_grad()
+        >>> with mx.autograd.record():
+        ...     y = x**3
+        ...     [slope] = mx.autograd.grad(y, [x], create_graph=True)  # 3 x^2
+        >>> slope.backward()
+        >>> x.grad.asnumpy()  # 6 x
+        array([ 6., 12.], dtype=float32)
     """
     heads, head_grads = _as_lists(heads, head_grads)
     listed = [variables] if isinstance(variables, array_class()) else list(variables)

@@ -28,7 +28,15 @@ class Plain(Optimizer):
 
 @register
 class Adam(Optimizer):
-    """Kingma and Ba 2014. The state is (mean, variance)."""
+    """Kingma and Ba 2014. The state is (mean, variance).
+
+    Example:
+        >>> adam = mx.optimizer.Adam(learning_rate=0.1)
+        >>> weight, grad = mx.nd.array([1]), mx.nd.array([5])
+        >>> adam.update(0, weight, grad, adam.create_state(0, weight))
+        >>> weight.asnumpy().round(3)
+        array([0.9], dtype=float32)
+    """
 
     _rule = "adam"
 

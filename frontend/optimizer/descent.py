@@ -45,6 +45,13 @@ class SGD(_Descent):
     """weight -= lr * (grad + wd * weight), with optional momentum.
 
     With `lazy_update`, a row-sparse gradient updates only its stored rows.
+
+    Example:
+        >>> sgd = mx.optimizer.SGD(learning_rate=0.5, momentum=0.9)
+        >>> weight, grad = mx.nd.array([1]), mx.nd.array([1])
+        >>> sgd.update(0, weight, grad, sgd.create_state(0, weight))
+        >>> weight.asnumpy()
+        array([0.5], dtype=float32)
     """
 
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:

@@ -29,7 +29,16 @@ _BACKENDS = ("MKLDNN", "MKLDNN_QUANTIZE")
 
 
 class Symbol:
-    """One or several outputs of a graph of operators; immutable except for `_compose` and attributes."""
+    """One or several outputs of a graph of operators; immutable except for `_compose` and attributes.
+
+    Example:
+        >>> x, y = mx.sym.var("x"), mx.sym.var("y")
+        >>> z = 2 * x + y
+        >>> z.list_arguments()
+        ['x', 'y']
+        >>> z.eval(x=mx.nd.array([1]), y=mx.nd.array([3]))[0].asnumpy()
+        array([5.], dtype=float32)
+    """
 
     __slots__ = ("__weakref__", "_entries")
     __array_priority__ = 1000.0  # NumPy scalars defer arithmetic to Symbol

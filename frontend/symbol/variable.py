@@ -35,6 +35,11 @@ def var(
         init: An initializer, or its JSON text.
         stype: The storage type: "default", "csr" or "row_sparse".
         **kwargs: Further attributes, with names such as `__like_this__`.
+
+    Example:
+        >>> x = mx.sym.var("x", shape=(2, 3))
+        >>> (x + 1).infer_shape()[1]
+        [(2, 3)]
     """
     if not isinstance(name, str):
         raise TypeError("Expect a string for variable `name`")
@@ -61,7 +66,14 @@ Variable = var
 
 
 def Group(symbols: Sequence[Symbol], create_fn: Callable[..., Symbol] = Symbol) -> Symbol:
-    """A symbol with the outputs of all `symbols`."""
+    """A symbol with the outputs of all `symbols`.
+
+    Example:
+        >>> x = mx.sym.var("x")
+        >>> both = mx.sym.Group([mx.sym.exp(x, name="e"), mx.sym.log(x, name="l")])
+        >>> both.list_outputs()
+        ['e_output', 'l_output']
+    """
     if not symbols or not all(isinstance(s, Symbol) for s in symbols):
         raise TypeError("Expected a list of symbols as input")
     return create_fn([entry for symbol in symbols for entry in symbol._entries])

@@ -181,6 +181,12 @@ class DataLoader:
 
     An error in a worker is raised where the batch would be. If a worker dies, MXNetError is raised at once; the next
     epoch starts new workers.
+
+    Example:
+        >>> dataset = mx.gluon.data.ArrayDataset(np.zeros((5, 2), "float32"), np.arange(5))
+        >>> loader = mx.gluon.data.DataLoader(dataset, batch_size=2, last_batch="keep")
+        >>> [(data.shape, label.asnumpy().tolist()) for data, label in loader]
+        [((2, 2), [0, 1]), ((2, 2), [2, 3]), ((1, 2), [4])]
     """
 
     def __init__(

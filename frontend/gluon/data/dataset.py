@@ -112,7 +112,13 @@ class _FilteredDataset(_SampledDataset):
 
 
 class ArrayDataset(Dataset):
-    """Combines arrays, lists or datasets of equal length. A sample is a tuple of one item of each, or the only item."""
+    """Combines arrays, lists or datasets of equal length. A sample is a tuple of one item of each, or the only item.
+
+    Example:
+        >>> dataset = mx.gluon.data.ArrayDataset(np.arange(6).reshape(3, 2), [7, 8, 9])
+        >>> len(dataset), dataset[1]
+        (3, (array([2, 3]), 8))
+    """
 
     def __init__(self, *args: Any) -> None:
         assert len(args) > 0, "Needs at least 1 arrays"

@@ -11,7 +11,12 @@ __all__ = ["ELU", "GELU", "PReLU", "SELU", "Activation", "LeakyReLU", "Swish"]
 
 
 class Activation(HybridBlock):
-    """An activation by name: 'relu', 'sigmoid', 'tanh', 'softrelu' or 'softsign'."""
+    """An activation by name: 'relu', 'sigmoid', 'tanh', 'softrelu' or 'softsign'.
+
+    Example:
+        >>> mx.gluon.nn.Activation("relu")(mx.nd.array([-1, 2])).asnumpy()
+        array([0., 2.], dtype=float32)
+    """
 
     def __init__(self, activation: str, **kwargs: Any) -> None:
         self._act_type = activation
@@ -28,7 +33,12 @@ class Activation(HybridBlock):
 
 
 class LeakyReLU(HybridBlock):
-    """x where x > 0, else alpha * x."""
+    """x where x > 0, else alpha * x.
+
+    Example:
+        >>> mx.gluon.nn.LeakyReLU(0.5)(mx.nd.array([-1, 2])).asnumpy()
+        array([-0.5,  2. ], dtype=float32)
+    """
 
     def __init__(self, alpha: float, **kwargs: Any) -> None:
         if alpha < 0:

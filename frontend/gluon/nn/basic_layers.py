@@ -28,7 +28,14 @@ __all__ = [
 
 
 class Dense(HybridBlock):
-    """activation(x W^T + b) with `units` output features. `flatten` reshapes x to (batch, features) first."""
+    """activation(x W^T + b) with `units` output features. `flatten` reshapes x to (batch, features) first.
+
+    Example:
+        >>> layer = mx.gluon.nn.Dense(2, use_bias=False)
+        >>> layer.initialize(mx.init.One())
+        >>> layer(mx.nd.array([[1, 2, 3]])).asnumpy()
+        array([[6., 6.]], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -64,6 +71,11 @@ class Dropout(HybridBlock):
     """In training, sets elements to zero with probability `rate` and divides the others by 1 - rate.
 
     The mask is shared along `axes`.
+
+    Example:
+        >>> layer = mx.gluon.nn.Dropout(0.5)
+        >>> layer(mx.nd.ones((4,))).asnumpy()  # changes nothing outside of training
+        array([1., 1., 1., 1.], dtype=float32)
     """
 
     def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Any) -> None:
@@ -80,7 +92,14 @@ class Dropout(HybridBlock):
 
 
 class Embedding(HybridBlock):
-    """Looks up rows of a matrix (input_dim, output_dim) by integer index."""
+    """Looks up rows of a matrix (input_dim, output_dim) by integer index.
+
+    Example:
+        >>> layer = mx.gluon.nn.Embedding(100, 8)
+        >>> layer.initialize()
+        >>> layer(mx.nd.array([[3, 1, 4]])).shape
+        (1, 3, 8)
+    """
 
     def __init__(
         self,
@@ -115,7 +134,12 @@ class Embedding(HybridBlock):
 
 
 class Flatten(HybridBlock):
-    """Reshapes (batch, d1, d2, ...) to (batch, d1 * d2 * ...)."""
+    """Reshapes (batch, d1, d2, ...) to (batch, d1 * d2 * ...).
+
+    Example:
+        >>> mx.gluon.nn.Flatten()(mx.nd.ones((2, 3, 4))).shape
+        (2, 12)
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
         return F.flatten(x)

@@ -61,7 +61,16 @@ class Sequential(_Chain):
 
 
 class HybridSequential(_Chain, HybridBlock):
-    """Calls its children in order, each on the output of the previous one. When hybridized, they form one graph."""
+    """Calls its children in order, each on the output of the previous one. When hybridized, they form one graph.
+
+    Example:
+        >>> net = mx.gluon.nn.HybridSequential()
+        >>> net.add(mx.gluon.nn.Dense(8, activation="relu"), mx.gluon.nn.Dense(2))
+        >>> net.initialize()
+        >>> net.hybridize()
+        >>> net(mx.nd.ones((4, 3))).shape, len(net)
+        ((4, 2), 2)
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
         for block in self._children.values():
@@ -90,7 +99,13 @@ class Lambda(Block):
 
 
 class HybridLambda(HybridBlock):
-    """A block that calls `function(F, x, ...)` on arrays or symbols. `function` can be the name of an operator."""
+    """A block that calls `function(F, x, ...)` on arrays or symbols. `function` can be the name of an operator.
+
+    Example:
+        >>> double = mx.gluon.nn.HybridLambda(lambda F, x: F.concat(x, x, dim=1))
+        >>> double(mx.nd.ones((1, 2))).shape
+        (1, 4)
+    """
 
     def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)

@@ -146,7 +146,16 @@ class Conv1D(_Conv):
 
 @_by_dimensions
 class Conv2D(_Conv):
-    """Convolution of (batch, channels, height, width), or of (batch, height, width, channels) with layout NHWC."""
+    """Convolution of (batch, channels, height, width), or of (batch, height, width, channels) with layout NHWC.
+
+    Example:
+        >>> layer = mx.gluon.nn.Conv2D(8, kernel_size=3, strides=2, padding=1)
+        >>> layer.initialize()
+        >>> layer(mx.nd.ones((1, 3, 32, 32))).shape
+        (1, 8, 16, 16)
+        >>> layer.weight.shape
+        (8, 3, 3, 3)
+    """
 
     dimensions = 2
 
@@ -208,7 +217,14 @@ class Conv1DTranspose(_ConvTranspose):
 
 @_by_dimensions
 class Conv2DTranspose(_ConvTranspose):
-    """Transposed convolution of (batch, channels, height, width)."""
+    """Transposed convolution of (batch, channels, height, width).
+
+    Example:
+        >>> layer = mx.gluon.nn.Conv2DTranspose(3, kernel_size=4, strides=2, padding=1)
+        >>> layer.initialize()
+        >>> layer(mx.nd.ones((1, 8, 16, 16))).shape
+        (1, 3, 32, 32)
+    """
 
     dimensions = 2
 

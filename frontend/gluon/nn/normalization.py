@@ -147,7 +147,16 @@ class _NamedBatchNorm(_BatchNorm):
 
 
 class BatchNorm(_NamedBatchNorm):
-    """Normalises each channel over all other axes, with the batch's statistics in training, else with moving ones."""
+    """Normalises each channel over all other axes, with the batch's statistics in training, else with moving ones.
+
+    Example:
+        >>> layer = mx.gluon.nn.BatchNorm()
+        >>> layer.initialize()
+        >>> x = mx.nd.array([[1], [3]])
+        >>> with mx.autograd.train_mode():
+        ...     print(layer(x).asnumpy().round(2).tolist())
+        [[-1.0], [1.0]]
+    """
 
 
 class BatchNormReLU(_NamedBatchNorm):
@@ -183,7 +192,14 @@ class InstanceNorm(_Normalization):
 
 
 class LayerNorm(_Normalization):
-    """Normalises along one axis, then scales by gamma and shifts by beta."""
+    """Normalises along one axis, then scales by gamma and shifts by beta.
+
+    Example:
+        >>> layer = mx.gluon.nn.LayerNorm()
+        >>> layer.initialize()
+        >>> layer(mx.nd.array([[1, 3]])).asnumpy().round(2)
+        array([[-1.,  1.]], dtype=float32)
+    """
 
     def __init__(
         self,

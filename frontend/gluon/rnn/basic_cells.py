@@ -79,7 +79,15 @@ class RNNCell(_DenseCell):
 
 
 class LSTMCell(_DenseCell):
-    """Long short-term memory with gates i, f, c, o and states h, c: c' = f * c + i * candidate, h' = o * tanh(c')."""
+    """Long short-term memory with gates i, f, c, o and states h, c: c' = f * c + i * candidate, h' = o * tanh(c').
+
+    Example:
+        >>> cell = mx.gluon.rnn.LSTMCell(8)
+        >>> cell.initialize()
+        >>> outputs, states = cell.unroll(5, mx.nd.ones((3, 5, 4)), merge_outputs=True)
+        >>> outputs.shape, len(states)
+        ((3, 5, 8), 2)
+    """
 
     _gates = 4
 

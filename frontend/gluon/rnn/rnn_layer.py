@@ -271,7 +271,15 @@ class RNN(_RNNLayer):
 
 class LSTM(_RNNLayer):
     """Long short-term memory with gates i, f, c, o and states h, c. With `projection_size`, h is projected to that size
-    (LSTMP)."""
+    (LSTMP).
+
+    Example:
+        >>> layer = mx.gluon.rnn.LSTM(hidden_size=8, num_layers=2)
+        >>> layer.initialize()
+        >>> outputs, states = layer(mx.nd.ones((5, 3, 4)), layer.begin_state(batch_size=3))  # 5 steps
+        >>> outputs.shape, [state.shape for state in states]
+        ((5, 3, 8), [(2, 3, 8), (2, 3, 8)])
+    """
 
     def __init__(
         self,
@@ -318,7 +326,14 @@ class LSTM(_RNNLayer):
 
 
 class GRU(_RNNLayer):
-    """Gated recurrent units with gates r, z, n. The reset gate is applied after the recurrent product, as in cuDNN."""
+    """Gated recurrent units with gates r, z, n. The reset gate is applied after the recurrent product, as in cuDNN.
+
+    Example:
+        >>> layer = mx.gluon.rnn.GRU(8, bidirectional=True)
+        >>> layer.initialize()
+        >>> layer(mx.nd.ones((5, 3, 4))).shape
+        (5, 3, 16)
+    """
 
     def __init__(
         self,

@@ -91,7 +91,14 @@ class RandomApply(Sequential):
 
 
 class ToTensor(_Compiled):
-    """Converts uint8 (..., H, W, C) in [0, 255] to float32 (..., C, H, W) in [0, 1]."""
+    """Converts uint8 (..., H, W, C) in [0, 255] to float32 (..., C, H, W) in [0, 1].
+
+    Example:
+        >>> image = mx.nd.full((4, 6, 3), 255, dtype="uint8")
+        >>> tensor = mx.gluon.data.vision.transforms.ToTensor()(image)
+        >>> tensor.shape, tensor.max().asscalar().tolist()
+        ((3, 4, 6), 1.0)
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.image.to_tensor(x)
