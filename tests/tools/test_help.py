@@ -48,6 +48,12 @@ def test_an_unknown_page_is_an_error_with_a_suggestion(mxforge: Command) -> None
     assert done.status == 2 and "no page 'migrate'. Did you mean 'migration'?" in done.err
 
 
+def test_pages_for_users_name_no_path_that_users_lack() -> None:
+    for_users = [path for group, paths in groups().items() if "contributing" not in group for path in paths]
+    naming = [path for path in for_users if re.search(r"(?<!\w)tests/\w", path.read_text())]
+    assert [path.name for path in naming if "in the repository of mxforge" not in path.read_text()] == []
+
+
 def test_errors_name_pages_that_exist() -> None:
     sources = [file for folder in ("ir", "runtime", "frontend", "tools") for file in (ROOT / folder).rglob("*.py")]
     cited = {page for file in sources for page in re.findall(r"\bsee\(['\"]([\w-]+)['\"]\)", file.read_text())}
