@@ -11,6 +11,7 @@ from .errors import UsageError
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 _GROUP = re.compile(r"^```\{toctree\}\n:caption: ([^\n]+)\n\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_WAYS = "`mxforge help` lists all, `mxforge COMMAND --help` describes a command"
 _API = "reference/"  # pages that only the site has: `help()` of Python prints the same texts
 
 
@@ -22,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     known = {path.stem: path for paths in groups().values() for path in paths}
     name = options.page.removesuffix(".md").rpartition("/")[2]
     if name not in known:
-        raise UsageError(f"there is no page {options.page!r}.{suggestion(name, known)} `mxforge help` lists all")
+        raise UsageError(f"there is no page {options.page!r}.{suggestion(name, known)} {_WAYS}")
     print(known[name].read_text().rstrip())
     return 0
 
