@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ..ir.suggestions import see
 from ..runtime import modes as runtime_modes
 from ..runtime.modes import modes
 from .base import MXNetError
@@ -156,6 +157,10 @@ class Function:
         if self._used:
             raise AssertionError("Each Function instance can only be called once. Please create another instance.")
         self._used = True
+        if any(hasattr(x, "list_arguments") for x in inputs):  # Symbol is a class of a higher layer
+            name = type(self).__name__
+            text = f"{name} is an autograd.Function, which takes arrays: in a graph use mx.operator.CustomOp"
+            raise MXNetError(text + see("writing-an-operator"))
         with pause(is_training()):
             made = self.forward(*inputs)
         if is_recorded(inputs):

@@ -347,3 +347,21 @@ def test_a_failed_backward_leaves_the_gradients_alone() -> None:
         y = x * 2
     y.backward()
     assert x.grad.asnumpy().tolist() == [2, 2]
+
+
+def test_a_function_refuses_symbols() -> None:
+    """In a graph its backward would be lost."""
+
+    class Twice(autograd.Function):
+        def forward(self, x: mx.nd.NDArray) -> mx.nd.NDArray:
+            return x * 2
+
+        def backward(self, dy: mx.nd.NDArray) -> mx.nd.NDArray:
+            return dy
+
+    block = mx.gluon.nn.HybridLambda(lambda F, x: Twice()(x))
+    block.hybridize()
+    with pytest.raises(
+        mx.MXNetError, match=r"Twice is an autograd.Function, which takes arrays: .*writing-an-operator"
+    ):
+        block(mx.nd.ones((1,)))
