@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import contrib, loss, model_zoo, nn, rnn, utils
+from . import loss, nn, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, tensor_types
 from .parameter_dict import ParameterDict
 
 if TYPE_CHECKING:
-    from . import data, trainer
+    from . import contrib, data, model_zoo, rnn, trainer
     from .trainer import Trainer

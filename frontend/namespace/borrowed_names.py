@@ -174,9 +174,11 @@ BORROWED = {
     "executor": """ExecutorHandle NDArrayHandle SymbolHandle _LIB _check_arguments _load_data _load_label
     _split_input_slice c_array_buf c_handle_array c_str_array check_call copy mx_int mx_uint ndarray py_array py_str""",
     "executor_manager": "np",
-    "gluon": "Trainer=.gluon.trainer:Trainer data=.gluon.data trainer",
+    "gluon": """Trainer=.gluon.trainer:Trainer contrib=.gluon.contrib data=.gluon.data model_zoo=.gluon.model_zoo
+    rnn=.gluon.rnn trainer""",
     "gluon.block": "OrderedDict _mx_np _mx_npx copy defaultdict json np np_symbol re threading warnings",
-    "gluon.contrib": "",
+    "gluon.contrib": """cnn=.gluon.contrib.cnn data=.gluon.contrib.data estimator=.gluon.contrib.estimator
+    nn=.gluon.contrib.nn rnn=.gluon.contrib.rnn""",
     "gluon.contrib.cnn.conv_layers": "numeric_types symbol",
     "gluon.contrib.data": "",
     "gluon.contrib.data.sampler": "",
@@ -190,6 +192,7 @@ BORROWED = {
     "gluon.contrib.nn.basic_layers": "context nd",
     "gluon.contrib.rnn.conv_rnn_cell": "floor",
     "gluon.contrib.rnn.rnn_cell": "SequentialRNNCell _as_list",
+    "gluon.data": "vision=.gluon.data.vision",
     "gluon.data.dataloader": """_mx_np _sampler io=io is_np_array is_np_shape multiprocessing pickle set_np signal sys
     threading""",
     "gluon.data.dataset": "ndarray",

@@ -2,4 +2,7 @@
 
 from __future__ import annotations
 
-from . import cnn, data, estimator, nn, rnn
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from . import cnn, data, estimator, nn, rnn
