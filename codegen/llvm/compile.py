@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ...ir.locks import ForkSafeLock, await_at_fork
@@ -19,12 +21,9 @@ if TYPE_CHECKING:
 _LIGHT_PASSES = (
     "add_always_inliner_pass",  # the math library consists of small functions marked alwaysinline
     "add_global_dead_code_eliminate_pass",  # removes them after inlining
-    "add_sroa_pass",
-    "add_simplify_cfg_pass",
-    "add_instruction_combine_pass",
-    "add_new_gvn_pass",
-    "add_dead_code_elimination_pass",
+    "add_instruction_combine_pass",  # simplifies the inlined functions
 )
+_OPTIONS = ("-disable-lsr",)  # a fifth of the time of code generation, and no gain for loops as they are emitted
 _MASKED_STORE = re.compile(
     r"call void @llvm\.masked\.store\S*\(<\d+ x i\d+> (?P<value>%\S+), .*?<\d+ x i1> <(?P<mask>i1 [^>]*)>\)"
 )
@@ -55,7 +54,7 @@ class CompileError(RuntimeError):
 def compile_object(ir_text: str, target: Cpu, *, optimize: int = 1) -> bytes:
     """The relocatable ELF object of a module, position independent, in the small code model.
 
-    `optimize` is 0 for no IR passes, 1 for a few (inlining, scalars out of memory, common subexpressions), 2 for LLVM's
+    `optimize` is 0 for no IR passes, 1 for a few (inlining, simplification of expressions), 2 for LLVM's
     O2 without its vectorizers: kernels are emitted vectorized. Raises CompileError, which names the line of `ir_text`.
     """
     with _calling:
@@ -85,10 +84,7 @@ def _assembly(ir_text: str, target: Cpu, optimize: int) -> str:
 
 
 def _target_machine(target: Cpu) -> binding.TargetMachine:
-    from .library import binding
-
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
+    binding = _initialized()
     try:
         found = binding.Target.from_triple(target.triple)
     except RuntimeError as error:
@@ -96,8 +92,20 @@ def _target_machine(target: Cpu) -> binding.TargetMachine:
     return found.create_target_machine(cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small")
 
 
+@cache
+def _initialized() -> ModuleType:
+    """LLVM's binding, with targets and options. Options hold for all users of the library in this process."""
+    from .library import binding
+
+    for option in _OPTIONS:
+        binding.set_option("mxforge", option)
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding
+
+
 def _optimized_module(ir_text: str, machine: binding.TargetMachine, optimize: int) -> binding.ModuleRef:
-    module = _verified_module(ir_text)
+    module = _parsed_module(ir_text)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     if optimize == 1:
@@ -121,17 +129,19 @@ def check_masked_stores(optimized: str) -> None:
             raise CompileError(f"LLVM would store more than one lane of {found[0]}")
 
 
-def _verified_module(ir_text: str) -> binding.ModuleRef:
+def _parsed_module(ir_text: str) -> binding.ModuleRef:
+    """The module, verified if the settings require it: LLVM crashes on some invalid modules that are not."""
     from .library import binding
 
     try:
         module = binding.parse_assembly(ir_text)
     except RuntimeError as error:
         raise _parse_error(str(error), ir_text) from None
-    try:
-        module.verify()
-    except RuntimeError as error:
-        raise _verify_error(str(error), ir_text) from None
+    if settings().verify:
+        try:
+            module.verify()
+        except RuntimeError as error:
+            raise _verify_error(str(error), ir_text) from None
     return module
 
 

@@ -13,7 +13,7 @@ epilogue its address at the panel's first channel and the stride between blocks 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..arithmetic import Value
@@ -49,6 +49,10 @@ class MicroKernel:
         digest = hashlib.blake2s(repr(self).encode(), digest_size=6).hexdigest()
         return f"tile.{self.rows}x{self.vectors}.{digest}"
 
+
+_UNROLLED = 4
+"""Products in an iteration of the inner loop. Two are too few to hide the loop; with eight, networks take 1 to 5 %
+longer (measured on Zen 5)."""
 
 PARAMETERS = ("n", "x", "steps", "w", "row", "acc", "context", "point", "next", "first", "last")
 _TYPES = {"n": I64, "row": I64, "point": I64, "first": I1, "last": I1}
@@ -110,19 +114,35 @@ class _Body:
         return ()
 
     def _reduce(self, inputs: list[Value], sums: list[Value]) -> list[Value]:
-        f, spec = self.f, self.spec
+        f = self.f
         with f.carry_loop(0, self.args["n"], [self.args["w"], *sums]) as loop:
             weights, acc = loop.values[0], list(loop.values[1:])
             offset = f.convert(f.load(f.gep(self.args["steps"], loop.index, I32), I32), "i64")
             rows = [f.gep(p, offset, self.scalar) for p in inputs]
             self._prefetch(loop.index)
-            for u, place in enumerate(spec.unroll):
-                fence_loads(f)
-                weights = self._product(weights, u, [f.gep(r, place, self.scalar) for r in rows], acc)
-            if not spec.in_place:
-                weights = f.gep(weights, len(spec.unroll) * spec.vectors * spec.lanes, self.scalar)
-            loop.next(weights, *acc)
+            loop.next(*self._products(rows, weights, acc))
         return list(loop.results[1:])
+
+    def _products(self, rows: list[Value], weights: Value, acc: list[Value]) -> list[Value]:
+        """[address of the next row of weights, *sums] after the products of one step: in an inner loop if the inputs
+        of the step are adjacent, which is less code to compile and to fetch, and otherwise unrolled."""
+        f, places = self.f, self.spec.unroll
+        if places != tuple(range(len(places))) or len(places) <= _UNROLLED or len(places) % _UNROLLED:
+            return self._unrolled(rows, weights, acc, places)
+        with f.carry_loop(0, len(places), [weights, *acc], _UNROLLED) as loop:
+            here = [f.gep(row, loop.index, self.scalar) for row in rows]
+            loop.next(*self._unrolled(here, loop.values[0], list(loop.values[1:]), range(_UNROLLED)))
+        return list(loop.results)
+
+    def _unrolled(self, rows: list[Value], weights: Value, acc: list[Value], places: Sequence[int]) -> list[Value]:
+        """As `_products`, for the inputs at `places`, without a loop."""
+        f, spec = self.f, self.spec
+        for u, place in enumerate(places):
+            fence_loads(f)
+            weights = self._product(weights, u, [f.gep(row, place, self.scalar) for row in rows], acc)
+        if not spec.in_place:
+            weights = f.gep(weights, len(places) * spec.vectors * spec.lanes, self.scalar)
+        return [weights, *acc]
 
     def _product(self, weights: Value, u: int, rows: list[Value], acc: list[Value]) -> Value:
         """acc += input * weights for one element of the reduction. Returns the address of the next row of weights."""
