@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -57,8 +60,13 @@ def compile_object(ir_text: str, target: Cpu, *, optimize: int = 1) -> bytes:
     `optimize` is 0 for no IR passes, 1 for a few (inlining, simplification of expressions), 2 for LLVM's
     O2 without its vectorizers: kernels are emitted vectorized. Raises CompileError, which names the line of `ir_text`.
     """
+    return compile_objects((ir_text,), target, optimize=optimize)[0]
+
+
+def compile_objects(ir_texts: Sequence[str], target: Cpu, *, optimize: int = 1) -> list[bytes]:
+    """`compile_object` of several modules, whose code is generated at the same time on as many threads."""
     with _calling:
-        return _object(ir_text, target, optimize)
+        return _objects(ir_texts, target, optimize)
 
 
 def emit_assembly(ir_text: str, target: Cpu, *, optimize: int = 1) -> str:
@@ -67,20 +75,27 @@ def emit_assembly(ir_text: str, target: Cpu, *, optimize: int = 1) -> str:
         return _assembly(ir_text, target, optimize)
 
 
-# Functions, so that their LLVM objects are freed when they return, while the caller still holds the lock.
+def _objects(ir_texts: Sequence[str], target: Cpu, optimize: int) -> list[bytes]:
+    *others, last = ir_texts
+    if not others:
+        return [_object(last, target, optimize)]
+    with ThreadPoolExecutor(len(others), "mxforge-llvm") as threads:
+        started = [threads.submit(_object, text, target, optimize) for text in others]
+        code = _object(last, target, optimize)
+        return [*(future.result() for future in started), code]
 
 
 def _object(ir_text: str, target: Cpu, optimize: int) -> bytes:
-    machine = _target_machine(target)
-    module = _optimized_module(ir_text, machine, optimize)
+    from .library import emit_unlocked
+
     statistics.modules += 1
-    return machine.emit_object(module)
+    with _optimized_module(ir_text, target, optimize) as (machine, module):
+        return emit_unlocked(machine, module)
 
 
 def _assembly(ir_text: str, target: Cpu, optimize: int) -> str:
-    machine = _target_machine(target)
-    module = _optimized_module(ir_text, machine, optimize)
-    return machine.emit_assembly(module)
+    with _optimized_module(ir_text, target, optimize) as (machine, module):
+        return machine.emit_assembly(module)
 
 
 def _target_machine(target: Cpu) -> binding.TargetMachine:
@@ -104,17 +119,23 @@ def _initialized() -> ModuleType:
     return binding
 
 
-def _optimized_module(ir_text: str, machine: binding.TargetMachine, optimize: int) -> binding.ModuleRef:
-    module = _parsed_module(ir_text)
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    if optimize == 1:
-        _run_light_passes(module, machine)
-    elif optimize >= 2:
-        _run_default_passes(module, machine)
-    if settings().verify:
-        check_masked_stores(str(module))
-    return module
+@contextmanager
+def _optimized_module(
+    ir_text: str, target: Cpu, optimize: int
+) -> Generator[tuple[binding.TargetMachine, binding.ModuleRef]]:
+    """A machine, and the module in an LLVM context of its own. LLVM crashes if a module outlives its context, as when
+    the garbage collector finds both in a cycle, so both are closed here."""
+    machine = _target_machine(target)
+    with closing(_initialized().create_context()) as context, closing(_parsed_module(ir_text, context)) as module:
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        if optimize == 1:
+            _run_light_passes(module, machine)
+        elif optimize >= 2:
+            _run_default_passes(module, machine)
+        if settings().verify:
+            check_masked_stores(str(module))
+        yield machine, module
 
 
 def check_masked_stores(optimized: str) -> None:
@@ -129,18 +150,17 @@ def check_masked_stores(optimized: str) -> None:
             raise CompileError(f"LLVM would store more than one lane of {found[0]}")
 
 
-def _parsed_module(ir_text: str) -> binding.ModuleRef:
+def _parsed_module(ir_text: str, context: binding.ContextRef) -> binding.ModuleRef:
     """The module, verified if the settings require it: LLVM crashes on some invalid modules that are not."""
-    from .library import binding
-
     try:
-        module = binding.parse_assembly(ir_text)
+        module = _initialized().parse_assembly(ir_text, context)
     except RuntimeError as error:
         raise _parse_error(str(error), ir_text) from None
     if settings().verify:
         try:
             module.verify()
         except RuntimeError as error:
+            module.close()
             raise _verify_error(str(error), ir_text) from None
     return module
 

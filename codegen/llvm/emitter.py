@@ -61,6 +61,10 @@ class ModuleBuilder:
         self._functions.append(function)
         return function
 
+    def has_functions(self) -> bool:
+        """True if the module defines a function."""
+        return bool(self._functions)
+
     def has_function(self, name: str) -> bool:
         """True if the module has a function or a global of this name."""
         return name in self._names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
@@ -29,6 +29,7 @@ from .routines import emit_routine, has_routine
 from .shared import DYNAMIC, LOOPS, NESTED, PRODUCTS, share_code, shared_code
 
 _FEW_REGIONS = 3  # with more regions shape-free kernels are compact: faster code would not repay its compile time
+_CONTROL = Cond | While | Scan
 _ASSEMBLY = 5  # level of MXFORGE_DEBUG from which assembly is printed
 
 
@@ -40,8 +41,9 @@ class LlvmPacking(Packing, Protocol):
 
 
 class LlvmEmitter:
-    """Collects the kernels of one program: kernels for its shapes in `module`, shape-free kernels that are not yet
-    compiled in `fresh`. `general` names all shape-free kernels; programs share their code."""
+    """Collects the kernels of one program: kernels for its shapes in `module`, and contractions in `contractions`, so
+    that LLVM compiles both at the same time; shape-free kernels that are not yet compiled in `fresh`. `general` names
+    all shape-free kernels; programs share their code."""
 
     def __init__(self, target: Cpu, graph: Graph, context: Context) -> None:
         self.target, self.context = target, context
@@ -50,6 +52,8 @@ class LlvmEmitter:
         dynamic = context.options.dynamic
         self.fresh = DynamicModule(target) if dynamic else ModuleBuilder(target)
         self.module = self.fresh if dynamic else ModuleBuilder(target)
+        has_loops = any(isinstance(node.op, _CONTROL) for node in graph.nodes)  # they call kernels of their module
+        self.contractions = self.module if dynamic or has_loops else ModuleBuilder(target)
         self.emissions: dict[tuple[str, bool], Emission] = {}
         self.packings: dict[tuple[Packing, bool], LaunchSpec] = {}
         self.routines: dict[str, Emission] = {}
@@ -83,7 +87,8 @@ class LlvmEmitter:
 
     def _emit_fixed(self, kernel: Kernel, symbol: str, parameters: frozenset[str]) -> Emission:
         observe_kernel(kernel, self.context)
-        return emit_kernel(kernel, self.target, self.module, symbol, parameters)
+        module = self.contractions if is_contraction(kernel) else self.module
+        return emit_kernel(kernel, self.target, module, symbol, parameters)
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:
         key = packing, self._is_nested_dynamic
@@ -175,7 +180,7 @@ class LlvmEmitter:
     def emit_node(self, node: Node, functions: list[HostFunction] | None) -> Emission | None:
         if has_routine(node.op):
             return self._emit_routine(node)
-        if isinstance(node.op, Cond | While | Scan):
+        if isinstance(node.op, _CONTROL):
             return self._emit_control(node, functions)
         return None
 
@@ -206,30 +211,37 @@ class LlvmEmitter:
     # -- code
 
     def code(self) -> tuple[bytes, ...]:
-        """One object for the kernels of this program's shapes, and the objects of the shape-free kernels."""
-        shared = self._shared_code()
-        if self.module is self.fresh or not (self.emissions or self.routines or self.controls):
-            return shared
-        return (_compiled(self.module, "module", self.context), *shared)
-
-    def _shared_code(self) -> tuple[bytes, ...]:
-        """The objects that define the shape-free kernels. New kernels are compiled to one object."""
+        """The objects of the kernels of this program's shapes, and those of the shape-free kernels. New shape-free
+        kernels are compiled to one object."""
         missing = [s for s in self.general if shared_code(s, self.target) is None]
+        names = {
+            self.contractions: "contractions",
+            self.module: "module",
+            self.fresh: "shared",
+        }  # some can be one module
+        if not missing:
+            del names[self.fresh]
+        modules = {name: module for module, name in names.items() if module.has_functions()}
+        own = _compiled(modules, self.target, self.context)
         if missing:
-            share_code(missing, self.target, _compiled(self.fresh, "shared", self.context))
+            share_code(missing, self.target, own.pop())
         found = (shared_code(symbol, self.target) for symbol in self.general)
-        return tuple(dict.fromkeys(code for code in found if code is not None))
+        return tuple(dict.fromkeys([*own, *(code for code in found if code is not None)]))
 
 
-def _compiled(module: ModuleBuilder, name: str, context: Context) -> bytes:
-    """The object of a module. The first call imports LLVM."""
-    from .compile import compile_object, emit_assembly
+def _compiled(modules: Mapping[str, ModuleBuilder], target: Cpu, context: Context) -> list[bytes]:
+    """The objects of modules. The first call imports LLVM."""
+    if not modules:
+        return []
+    from .compile import compile_objects, emit_assembly
 
     start = time.perf_counter()
-    text = module.text()
-    context.dump(name, "ll", text)
-    code = compile_object(text, module.target)
+    texts = {name: module.text() for name, module in modules.items()}
+    for name, text in texts.items():
+        context.dump(name, "ll", text)
+    code = compile_objects(tuple(texts.values()), target)
     context.trace.append(("llvm", time.perf_counter() - start))
     if context.settings.debug >= _ASSEMBLY or context.settings.dump is not None:
-        observe_text(name, "s", emit_assembly(text, module.target), _ASSEMBLY, context)
+        for name, text in texts.items():
+            observe_text(name, "s", emit_assembly(text, target), _ASSEMBLY, context)
     return code
