@@ -50,6 +50,7 @@ def refused(mistake: Mistake) -> Exception:
 def text_of(error: Exception) -> str:
     text = "".join(traceback.format_exception_only(error)).strip().replace(f"{mx.__name__}.", "mxforge.")
     text = re.sub(r"^[\w.]*\.", "", text).replace(os.getcwd(), ".")
+    text = re.sub(r"\. Did you mean: '\w+'\?$", "", text)  # some versions of Python suggest a name
     return "\n".join(line.rstrip() for line in COUNTED.sub(r"\1N", text).splitlines())
 
 
