@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .. import __version__, mxforge_version
+from ..ir.suggestions import suggestion
 from .argument_types import natural, positive
 from .bench.grammar import BENCH_EXAMPLES, add_bench_options
 from .profile_grammar import PROFILE_EXAMPLES, fill_profile
@@ -72,6 +73,12 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = None if action.choices is None else [str(choice) for choice in action.choices]
+        if choices is not None and str(value) not in choices:
+            hint = suggestion(str(value), choices)
+            raise argparse.ArgumentError(action, f"{value!r} is not one of {', '.join(choices)}.{hint}")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"mxforge: error: {message} (see {self.prog} --help)\n")

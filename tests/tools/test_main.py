@@ -79,6 +79,11 @@ def test_usage_errors_print_one_line_and_exit_with_2(mxforge: Any, arguments: li
     assert done.err.count("\n") == 1
 
 
+def test_misspelled_commands_and_choices_are_suggested(mxforge: Any) -> None:
+    assert "Did you mean 'profile'?" in mxforge("profil", "model").err
+    assert "Did you mean 'insightface'?" in mxforge("run", "model", "--preset", "insightfase").err
+
+
 def test_failures_print_one_line_and_exit_with_1(mxforge: Any, tmp_path: Path) -> None:
     done = mxforge("run", tmp_path / "nothing")
     assert done.status == 1

@@ -233,7 +233,7 @@ def test_a_compiled_folder_has_times_alone(mxforge: Any, convnet: Path, compiled
         ((*SHAPE, "--csv", "file/rows.csv"), 1, "there is no folder"),
         ((*SHAPE, "--trace", "folder.json"), 1, "folder.json: is a folder"),
         ((*SHAPE, "--plot", "folder.png"), 1, "folder.png: is a folder"),
-        ((*SHAPE, "--by", "operator"), 2, "invalid choice: 'operator'"),
+        ((*SHAPE, "--by", "operator"), 2, "'operator' is not one of layer, launch"),
         ((*SHAPE, "--top", "0"), 2, "'0' is not a positive whole number"),
     ],
 )
