@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -76,13 +76,29 @@ def emit_assembly(ir_text: str, target: Cpu, *, optimize: int = 1) -> str:
 
 
 def _objects(ir_texts: Sequence[str], target: Cpu, optimize: int) -> list[bytes]:
-    *others, last = ir_texts
-    if not others:
-        return [_object(last, target, optimize)]
-    with ThreadPoolExecutor(len(others), "mxforge-llvm") as threads:
-        started = [threads.submit(_object, text, target, optimize) for text in others]
-        code = _object(last, target, optimize)
-        return [*(future.result() for future in started), code]
+    """Plain threads: those of concurrent.futures take locks that a fork holds while it waits for `_calling`."""
+    found: dict[int, bytes] = {}
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            found[number] = _object(ir_texts[number], target, optimize)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [Thread(target=work, args=(number,), name="mxforge-llvm") for number in range(1, len(ir_texts))]
+    for thread in threads:
+        thread.start()
+    work(0)
+    for thread in threads:
+        while thread.is_alive():
+            try:
+                thread.join()
+            except KeyboardInterrupt as error:  # raised when no thread runs LLVM any more
+                errors.append(error)
+    if errors:
+        raise errors[0]
+    return [found[number] for number in range(len(ir_texts))]
 
 
 def _object(ir_text: str, target: Cpu, optimize: int) -> bytes:

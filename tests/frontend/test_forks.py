@@ -25,6 +25,15 @@ def work():
     mx.nd.ones((2, 3)).sum()
 ffi.register_lock_callback(stop, lambda: None)
 """
+COMPILING_MODULES = """
+from llvmlite.binding import ffi
+def work():
+    net = mx.gluon.nn.Conv2D(3, 3, in_channels=8)
+    net.initialize()
+    net.hybridize()
+    net(mx.nd.ones((1, 8, 9, 9)))
+ffi.register_lock_callback(stop, lambda: None)
+"""
 IMPORTING = """
 class Stop:
     def find_spec(self, fullname, path=None, target=None):
@@ -64,6 +73,7 @@ assert status == 0, status
 """
 AMID = {
     "compiling": COMPILING,
+    "compiling several modules": COMPILING_MODULES,
     "llvm's import": IMPORTING.format(module="llvmlite.binding"),
     "numpy's import": IMPORTING.format(module="numpy.linalg"),
     "an import of ours": IMPORTING.format(module="mxforge.codegen.assemble"),
