@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from ..ir.dialects.core import Cast, Conv, ConvWeightGradient, Dot, Fused, Pointwise, Reduce, ReduceWindow
+from ..ir.dialects.core import Cast, Conv, ConvWeightGradient, Dot, Fused, Pointwise, Reduce, ReduceWindow, Slice
 from ..ir.graph import Graph, GraphError, Node, Value
 from ..ir.kernel import (
     Affine,
@@ -81,8 +81,10 @@ class Lowering:
         self.axes: list[Axis] = []
         self.stages: list[Stage] = []
         self.known: dict[tuple[Value, Index], Expr] = {}
+        self.inner: dict[Node, Sequence[str]] = {}
         self.users = body.users()
         self.rows = _row_space(body) if kind == "row" else None
+        self.is_simple_contraction = kind == "contract" and len(body.outputs) == 1 and not _reads_parts(body)
 
     def kernel(self) -> Kernel:
         if self.rows is not None:
@@ -91,15 +93,15 @@ class Lowering:
         return Kernel(self.name, tuple(self.buffers), (), tuple(self.axes), tuple(self.stages))
 
     def _lower_results(self) -> None:
-        if self.kind == "pointwise" and len(self.body.outputs) > 1:
-            self._lower_pointwise_results()
+        if self.kind in ("pointwise", "contract") and len(self.body.outputs) > 1:
+            self._lower_results_at_once()
             return
         for i, value in enumerate(self.body.outputs):
             index = self._row_index(value) if self.rows else self._space(value.type.shape, i)
             expr = self.read(value, index)
             self.stages.append(Store(f"y{i}", index, expr))
 
-    def _lower_pointwise_results(self) -> None:
+    def _lower_results_at_once(self) -> None:
         """Compute all results of a point before storing the first, which can overwrite an operand."""
         index = self._space(self.body.outputs[0].type.shape, 0)
         if any(v.type.shape != self.body.outputs[0].type.shape for v in self.body.outputs):
@@ -186,9 +188,9 @@ class Lowering:
         return isinstance(node.op, _COSTLY) and len(self.users[value]) + (value in self.body.outputs) > 1
 
     def _share(self, value: Value, index: Index, expr: Expr) -> Expr:
-        """A Local for `expr`; in the epilogue of a contraction a small `expr` itself, because emitters of contractions
-        require epilogues as one expression."""
-        inline = self.kind == "contract" and sum(1 for _ in islice(walk(expr), _INLINE_LIMIT)) < _INLINE_LIMIT
+        """A Local for `expr`; in the epilogue of a contraction with one sum and result a small `expr` itself, because
+        most emitters of contractions require such epilogues as one expression."""
+        inline = self.is_simple_contraction and sum(1 for _ in islice(walk(expr), _INLINE_LIMIT)) < _INLINE_LIMIT
         shared = self.known[value, index] = expr if inline else self.local(expr, index)
         return shared
 
@@ -222,6 +224,12 @@ class Lowering:
         assert isinstance(found, int)
         return found
 
+    def inner_axes(self, node: Node, extents: Sequence[int]) -> Sequence[str]:
+        """The axes over which a contraction is reduced, which are the same wherever it is read."""
+        if node not in self.inner:
+            self.inner[node] = self.new_axes(extents)
+        return self.inner[node]
+
     def new_axes(self, extents: Sequence[int]) -> list[str]:
         first = sum(a.kind is AxisKind.REDUCE for a in self.axes)
         return [self._axis(f"r{first + k}", n, AxisKind.REDUCE) for k, n in enumerate(extents)]
@@ -229,6 +237,11 @@ class Lowering:
 
 _INLINE_LIMIT = 64  # nodes in an expression below which it is recomputed wherever it is read
 _COSTLY = (Pointwise, Cast, Reduce, ReduceWindow, Conv, ConvWeightGradient, Dot)
+
+
+def _reads_parts(body: Graph) -> bool:
+    """True if a region reads pieces of what it computes."""
+    return any(isinstance(n.op, Slice) and n.inputs[0].node is not None for n in body.nodes)
 
 
 def _row_space(body: Graph) -> tuple[tuple[int, ...], tuple[int, ...]]:

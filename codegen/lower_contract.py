@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from ..ir.kernel import (
     Stage,
     Store,
     Window,
+    children,
     contracts,
     dtype_of,
     walk,
@@ -151,44 +153,55 @@ def _mapped(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
 
 
 def separate_operands(kernel: Kernel) -> tuple[Kernel, tuple[int, ...]]:
-    """Give each operand of a Contract its own buffer if the kernel reads the operand's buffer elsewhere too.
+    """Give each operand of the Contracts its own buffer if the kernel reads the operand's buffer elsewhere too.
 
     An emitter can then pack the operand without a change to other reads. Returns the kernel, and for each of its
     buffers the position of the original buffer.
     """
     positions = list(range(len(kernel.buffers)))
-    if len(contracts(kernel)) == 1:
-        for side in ("rhs", "lhs"):
-            kernel = _split_side(kernel, contracts(kernel)[0], side, positions)
+    for side in ("rhs", "lhs"):
+        kernel = _split_side(kernel, side, positions)
     return kernel, tuple(positions)
 
 
-def _split_side(kernel: Kernel, contract: Contract, side: str, positions: list[int]) -> Kernel:
-    operand: Expr = getattr(contract, side)
-    loads = [e for stage in kernel.stages for e in walk(stage.value) if isinstance(e, Load)]
-    for name in dict.fromkeys(e.buffer for e in walk(operand) if isinstance(e, Load)):
-        mine = sum(isinstance(e, Load) and e.buffer == name for e in walk(operand))
-        if sum(e.buffer == name for e in loads) == mine:
-            continue
+def _split_side(kernel: Kernel, side: str, positions: list[int]) -> Kernel:
+    operands: list[Expr] = [getattr(c, side) for c in contracts(kernel)]
+    mine = Counter(e.buffer for o in operands for e in walk(o) if isinstance(e, Load))
+    names = [n for n, count in mine.items() if count < _distinct_reads(kernel)[n]]
+    for name in names:
         own = f"{name}_{side}"
-        separate = replace(contract, **{side: _renamed(operand, name, own)})
         at = next(i for i, b in enumerate(kernel.buffers) if b.name == name)
         buffers = (*kernel.buffers[: at + 1], replace(kernel.buffers[at], name=own), *kernel.buffers[at + 1 :])
         positions.insert(at + 1, positions[at])
-        stages = tuple(replace(s, value=_replaced(s.value, contract, separate)) for s in kernel.stages)
-        kernel, contract, operand = replace(kernel, buffers=buffers, stages=stages), separate, getattr(separate, side)
+        kernel = _rewritten(replace(kernel, buffers=buffers), _renaming(side, name, own))
     return kernel
 
 
-def _renamed(expr: Expr, old: str, new: str) -> Expr:
+def _distinct_reads(kernel: Kernel) -> Counter[str]:
+    """How often each buffer is read: by distinct contractions, and outside of them."""
+    found: Counter[str] = Counter()
+    for contract in contracts(kernel):
+        found.update(e.buffer for e in walk(contract) if isinstance(e, Load))
+    stack: list[Expr] = [s.value for s in kernel.stages]
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, Load):
+            found[expr.buffer] += 1
+        if not isinstance(expr, Contract):
+            stack.extend(children(expr))
+    return found
+
+
+def _renaming(side: str, old: str, new: str) -> Callable[[Expr], Expr]:
+    """The rule that renames a buffer in one operand of each Contract."""
+
     def rename(e: Expr) -> Expr:
         return replace(e, buffer=new) if isinstance(e, Load) and e.buffer == old else e
 
-    return _mapped(expr, rename)
+    def rule(e: Expr) -> Expr:
+        return replace(e, **{side: _mapped(getattr(e, side), rename)}) if isinstance(e, Contract) else e
 
-
-def _replaced(expr: Expr, old: Expr, new: Expr) -> Expr:
-    return _mapped(expr, lambda e: new if e == old else e)
+    return rule
 
 
 # --- epilogues in float32 -----------------------------------------------------------------------------------------

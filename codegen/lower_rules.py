@@ -45,6 +45,8 @@ class Region(Protocol):
 
     def local(self, expr: Expr, index: Index) -> Ref: ...
 
+    def inner_axes(self, node: Node, extents: Sequence[int]) -> Sequence[str]: ...
+
     def input_name(self, value: Value) -> str | None: ...
 
     def new_axes(self, extents: Sequence[int]) -> list[str]: ...
@@ -339,7 +341,7 @@ def _axes(index: Index) -> tuple[str, ...]:
 def _dot(low: Region, node: Node, index: Index) -> Expr:
     assert isinstance(node.op, Dot)
     op, (x, w) = node.op, node.inputs
-    names = low.new_axes([x.type.shape[a] for a in op.lhs_contract])
+    names = low.inner_axes(node, [x.type.shape[a] for a in op.lhs_contract])
     inner = [affine((a, 1)) for a in names]
     count = len(op.lhs_batch)
     end = x.type.rank - len(inner)
@@ -349,7 +351,7 @@ def _dot(low: Region, node: Node, index: Index) -> Expr:
         rhs=low.read(w, _operand_index(w.type.rank, op.rhs_batch, op.rhs_contract, batch, inner, columns)),
         batch=_axes(batch),
         rows=_axes(rows),
-        columns=_axes(columns),
+        columns=_axes(tuple(Affine(i.terms) if isinstance(i, Affine) else i for i in columns)),
         inner=tuple(names),
         accumulator=op.accumulator or sum_dtype(x.type.dtype),
         dtype=node.outputs[0].type.dtype,

@@ -62,9 +62,19 @@ class Capabilities(Protocol):
         """Channels in a block of a blocked layout; 1 if every buffer is row-major."""
         ...
 
+    @property
+    def has_loops(self) -> bool:
+        """True if programs have loops; a target without them gets loops of known length as their steps."""
+        ...
+
     def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int] = (4, 2)) -> int:
         """The number of outputs along each axis that Winograd's transforms compute together, one of `tiles`; 0 if the
         target computes the convolution in another way."""
+        ...
+
+    def fuses_parts(self, parts: int, rows: int) -> bool:
+        """True if the target computes `parts` equal pieces of the columns of a product with so many rows side by side,
+        so that a function of the pieces is part of the product's kernel."""
         ...
 
 
@@ -74,9 +84,13 @@ class PlainTarget:
 
     name: str = "reference"
     channel_block: int = 1
+    has_loops: bool = True
 
     def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int] = (4, 2)) -> int:
         return 0
+
+    def fuses_parts(self, parts: int, rows: int) -> bool:
+        return False
 
 
 REFERENCE = PlainTarget()

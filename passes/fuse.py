@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from ..ir.dialects.core import Cast, Conv, ConvWeightGradient, Pointwise, Relayout, Reverse, Slice, Transpose
 from ..ir.graph import Graph, Node, Value
 from ..ir.symbolic import is_symbolic
+from ..ir.target import REFERENCE, Capabilities
 from .groups import Group, GroupGraph, find_dataflow
 from .kinds import INDEX_MAPS, Kind, kind_of
 from .manager import Context, Pass
+from .product_parts import join_parts
 from .regions import extract_regions
 from .row_reads import Rows, reads_own_rows
 
@@ -21,23 +23,24 @@ class Fuse(Pass):
 
     A contraction is fused with the pointwise chain after it, except a weight gradient, which is stored transposed.
     Reductions over the same rows are fused with the pointwise work before, between and after them (softmax, layer norm:
-    one region). Pointwise nodes and index maps are fused if the intermediate value has one reader. A convolution is
-    fused with what moves the parameters that are its weights. Broadcasts, scalars and unit reshapes are copied into
-    every region that reads them. Needs: core, layouts assigned. Keeps: values, and opaque nodes (large constants,
-    reshapes, loops).
+    one region). A product is fused with functions of equal pieces of its columns (`product_parts.py`). Pointwise nodes
+    and index maps are fused if the intermediate value has one reader. A convolution is fused with what moves the
+    parameters that are its weights. Broadcasts, scalars and unit reshapes are copied into every region that reads them.
+    Needs: core, layouts assigned. Keeps: values, and opaque nodes (large constants, reshapes, loops).
     """
 
     name = "fuse"
 
     def run(self, graph: Graph, context: Context) -> Graph:
-        return extract_regions(graph, find_groups(graph).of)
+        return extract_regions(graph, find_groups(graph, context.target).of)
 
 
-def find_groups(graph: Graph) -> GroupGraph:
+def find_groups(graph: Graph, target: Capabilities = REFERENCE) -> GroupGraph:
     """The groups that become the regions of `graph`."""
     fuser = _Fuser(graph)
     fuser.join_behind()
     fuser.absorb_prologues()
+    join_parts(fuser.groups, target)
     fuser.absorb_moves_of_weights()
     return fuser.groups
 

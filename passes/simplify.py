@@ -30,6 +30,7 @@ from ..ir.dialects.core import (
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.scalar import ScalarOp
+from ..ir.symbolic import is_symbolic
 from .manager import Context, Pass
 
 _FOLD_LIMIT = 1 << 16  # elements: storing a larger constant costs more than computing it
@@ -112,6 +113,29 @@ def _broadcast(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value
         return x
     if x.node is not None and isinstance(x.node.op, Broadcast):
         return b.broadcast(x.node.inputs[0], node.op.shape, tuple(axes[a] for a in x.node.op.axes))
+    return None
+
+
+def _slice(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    """A slice of a concatenation that reads one operand alone: that operand's slice."""
+    assert isinstance(node.op, Slice)
+    x, op = operands[0], node.op
+    if x.type == node.outputs[0].type:
+        return x
+    if x.node is None or not isinstance(x.node.op, Concat):
+        return None
+    axis = x.node.op.axis
+    bounds, end = (op.start[axis], op.stop[axis]), 0
+    extents = [piece.type.shape[axis] for piece in x.node.inputs]
+    if any(map(is_symbolic, (*bounds, *extents))):
+        return None
+    for piece, extent in zip(x.node.inputs, extents, strict=True):
+        begin, end = end, end + extent
+        if begin <= bounds[0] and bounds[1] <= end:
+            start = (*op.start[:axis], bounds[0] - begin, *op.start[axis + 1 :])
+            stop = (*op.stop[:axis], bounds[1] - begin, *op.stop[axis + 1 :])
+            part = b.slice(piece, start, stop, op.step)
+            return piece if part.type == piece.type else part
     return None
 
 
@@ -199,7 +223,7 @@ _RULES: dict[type, Rewrite] = {
     Reverse: _reverse,
     Broadcast: _broadcast,
     Cast: _identity,
-    Slice: _identity,
+    Slice: _slice,
     Pad: _pad,
     Concat: lambda b, node, operands: operands[0] if len(operands) == 1 else None,
     Pointwise: _pointwise,

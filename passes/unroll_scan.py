@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from functools import partial
 
-from ..ir.dialects.core import Conv, ConvWeightGradient, CoreBuilder, Dot, Scan
+from ..ir.dialects.core import CoreBuilder, Scan
 from ..ir.graph import Graph, GraphBuilder, Node, Op, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.symbolic import is_symbolic
@@ -17,65 +17,44 @@ from .manager import Context, Pass
 class UnrollScan(Pass):
     """Replace a Scan by its steps if all its steps together have at most `limit` nodes, not counting virtual ones.
 
-    Longer loops compile as fast as one step, but their kernels run on one thread. So if the contractions of a step take
-    more than `heavy` products, which threads should share, the limit is `heavy_limit`. With symbolic length only such
-    loops are unrolled: other loops are as fast, and one program serves all lengths. All steps have the same shapes, so
-    they compile to the same kernels: the program gets more launches, not more code. Slices of scanned operands and
-    pieces of stacked results are views, which memory planning finds. Needs: core. Keeps: values.
+    Longer loops, and those of symbolic length, are as fast and compile as fast as one step. A target without loops gets
+    up to `most` nodes. All steps have the same shapes, so they compile to the same kernels: the program gets more
+    launches, not more code. Slices of scanned operands and pieces of stacked results are views, which memory planning
+    finds. Needs: core. Keeps: values.
     """
 
     name = "unroll-scan"
     limit: int = 256
-    heavy_limit: int = 2048
-    heavy: int = 1 << 24
+    most: int = 2048
 
     def run(self, graph: Graph, context: Context) -> Graph:
-        if not any(self._unrolls(n.op) for n in graph.nodes):
+        limit = self.limit if context.target.has_loops else self.most
+        if not any(_unrolls(n.op, limit) for n in graph.nodes):
             return graph
-        return self.run(rebuild(graph, self._unroll, CoreBuilder(graph.name)), context)
+        unroll = partial(_unroll, limit)
+        return self.run(rebuild(graph, unroll, CoreBuilder(graph.name)), context)
 
-    def _unrolls(self, op: Op) -> bool:
-        if not isinstance(op, Scan):
-            return False
-        heavy = _products(op) > self.heavy * op.length
-        if is_symbolic(op.length) and not heavy:
-            return False
-        return _size(op) <= (self.heavy_limit if heavy else self.limit)
 
-    def _unroll(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
-        if not self._unrolls(node.op):
-            return None
-        assert isinstance(b, CoreBuilder)
-        first = len(b.nodes)
-        assert isinstance(node.op, Scan)
-        results = _unroll_scan(b, node.op, operands)
-        for made in b.nodes[first:]:
-            made.name = made.name or node.name
-        return results
+def _unrolls(op: Op, limit: int) -> bool:
+    return isinstance(op, Scan) and not is_symbolic(op.length) and _size(op) <= limit
+
+
+def _unroll(limit: int, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
+    op = node.op
+    if not isinstance(op, Scan) or not _unrolls(op, limit):
+        return None
+    assert isinstance(b, CoreBuilder)
+    first = len(b.nodes)
+    results = _unroll_scan(b, op, operands)
+    for made in b.nodes[first:]:
+        made.name = made.name or node.name
+    return results
 
 
 def _size(op: Op) -> int:
     """The number of nodes of an op when all its loops are unrolled."""
     inside = sum(_size(n.op) for body in op.regions() for n in body.nodes if kind_of(n) is not Kind.VIRTUAL)
     return op.length * inside if isinstance(op, Scan) else 1 + inside
-
-
-def _products(op: Op) -> int:
-    """The number of multiplications in the contractions inside an op."""
-    total = 0
-    for body in op.regions():
-        for node in body.nodes:
-            if isinstance(node.op, Dot):
-                x = node.inputs[0].type
-                total += node.outputs[0].type.size * prod(x.shape[a] for a in node.op.lhs_contract)
-            elif isinstance(node.op, Conv):
-                weight = node.inputs[1].type
-                total += node.outputs[0].type.size * weight.size // weight.shape[0]
-            elif isinstance(node.op, ConvWeightGradient):
-                cotangent = node.inputs[1].type
-                total += node.outputs[0].type.size * cotangent.size // cotangent.shape[1]
-            total += _products(node.op)
-    return total * (op.length if isinstance(op, Scan) else 1)
 
 
 def _unroll_scan(b: CoreBuilder, op: Scan, operands: tuple[Value, ...]) -> list[Value]:

@@ -56,8 +56,8 @@ class Executable(LoadedProgram["Instance"]):
     def __init__(self, program: Program, prepared: PreparedPool | None = None) -> None:
         super().__init__(program, prepared, allocate_zeroed)
         self._host = HostCalls(program.functions) if program.functions else None
-        self._code = [_load(code, self._host) for code in program.code]
         self._pool = get_pool()
+        self._code = [_load(code, self._pool, self._host) for code in program.code]
         self._constants = _filled(program.constants)
         first = self._new_instance()
         self._patches = first.patches
@@ -174,13 +174,13 @@ class Executable(LoadedProgram["Instance"]):
 _objects: WeakValueDictionary[bytes, LoadedObject] = WeakValueDictionary()
 
 
-def _load(code: bytes, host: HostCalls | None) -> LoadedObject:
+def _load(code: bytes, pool: ThreadPool, host: HostCalls | None) -> LoadedObject:
     """An object in memory. Programs with the same code share it, except programs that call Python functions."""
     if host is not None:
-        return load_object(code, lambda name: host.address(name) or resolve_libc(name))
+        return load_object(code, lambda name: host.address(name) or pool.function(name) or resolve_libc(name))
     found = _objects.get(code)
     if found is None:
-        found = _objects[code] = load_object(code)
+        found = _objects[code] = load_object(code, lambda name: pool.function(name) or resolve_libc(name))
     return found
 
 

@@ -13,7 +13,7 @@ import mmap
 import os
 from collections.abc import Callable
 
-from ..codegen.llvm.support import COPY, LARGEST_POOL, PIECES, support_module
+from ..codegen.llvm.support import COPY, LARGEST_POOL, PIECES, RUN, support_module
 from ..codegen.llvm.target import CpuTarget
 from .cache import DiskCache, default_cache
 from .elf import load_object
@@ -51,13 +51,17 @@ class ThreadPool:
         self._threads = ctypes.c_int32.from_address(address("mxf_threads"))
         self._threads.value = _checked_threads(target.threads)
         ctypes.c_int64.from_address(address("mxf_spin_ns")).value = SPIN_NANOSECONDS
-        self.run_address = address("mxf_run")
+        self.run_address = address(RUN)
         self.kernels = {name: address(name) for name in (PIECES, COPY)}
         self.run = ctypes.CFUNCTYPE(None, *_RUN_ARGUMENTS)(self.run_address)
         self.run_holding_gil = ctypes.PYFUNCTYPE(None, *_RUN_ARGUMENTS)(self.run_address)
         self._resize = ctypes.CFUNCTYPE(None, ctypes.c_int32)(address("mxf_resize"))
         self._stop = ctypes.CFUNCTYPE(None)(address("mxf_stop"))
         self._closed = False
+
+    def function(self, name: str) -> int:
+        """The address of a function that programs call for their nested programs; 0 for any other name."""
+        return self.run_address if name == RUN else 0
 
     @property
     def threads(self) -> int:

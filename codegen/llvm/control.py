@@ -1,4 +1,4 @@
-"""Compiles branches and loops of graphs to a function that calls the kernels of the nested graphs."""
+"""Compiles branches and loops of graphs to a function that launches the kernels of the nested graphs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ...ir.dialects.core import Scan, While
 from ...ir.graph import Graph, Node, Op
 from ...ir.graph import Value as GraphValue
 from ...ir.program import HostFunction, Launch, Place, Program, Space
+from ...ir.symbolic import is_symbolic
 from ...passes.manager import Context, run_passes
 from ...passes.pipeline import FOR_CPU
 from ...passes.plan_memory import ALIGNMENT, share_memory
@@ -19,7 +20,8 @@ from ..emission import Emission, LaunchSpec, Packing
 from .arithmetic import Value
 from .emitter import FunctionBuilder
 from .routines.rows import kernel_function, pointers
-from .types import I8, I32, I64, PTR
+from .support import RECORD_WORDS, RUN
+from .types import I8, I64, PTR
 
 if TYPE_CHECKING:
     from .program_emitter import LlvmEmitter
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 def emit_control(node: Node, emitter: LlvmEmitter, functions: list[HostFunction] | None, symbol: str) -> Emission:
     """One function `symbol` whose arguments are the addresses of the operands, of their packed forms, of the results
-    and of the workspace. It and the kernels that it calls run on one thread.
+    and of the workspace. It runs on one thread, which shares the launches of each step with the others.
 
     A loop whose length depends on data cannot call Python functions: if one failed, the loop might never terminate.
     """
@@ -58,6 +60,10 @@ def _regions(op: Op) -> Sequence[Graph]:
         return op.regions()
     invariants = range(op.carries + op.scanned, len(op.body.inputs))
     return (replace(op.body, parameters=frozenset(invariants)),)
+
+
+def _position(values: Sequence[GraphValue], value: GraphValue) -> int | None:
+    return next((k for k, v in enumerate(values) if v is value), None)
 
 
 def _state_of(node: Node) -> int:
@@ -160,26 +166,39 @@ class _Function:
 
     def _scan(self, op: Scan) -> None:
         """Emit a scan. Slices of operands and parts of stacked results are not copied: each step computes their
-        addresses."""
+        addresses. Nor is the state: a step stores it where the next one reads it, in the stacked result that holds it
+        too, or alternately in the workspace and in the result, which the last step writes."""
         f, first, last = self.f, op.carries, op.carries + op.scanned
-        following = self._initial_state()
+        stacked = [_position(op.body.outputs[first:], v) for v in op.body.outputs[:first]]
 
         def moved(places: Sequence[Value], values: Sequence[GraphValue], i: Value) -> list[Value]:
             return [
                 f.gep(p, f.mul(i, v.type.nbytes // max(op.length, 1)), I8) for p, v in zip(places, values, strict=True)
             ]
 
-        def call(i: Value) -> _Call:
-            slices = moved(self.operands[first:last], self.node.inputs[first:last], i)
-            pieces = moved(self.results[first:], self.node.outputs[first:], i)
-            inputs = [*self.results[:first], *slices, *self.operands[last:]]
-            return _Call(self, 0, inputs, [*following, *pieces], first)
+        def call(i: Value, state: Sequence[Value]) -> _Call:
+            step = f.sub(f.const(I64, op.length - 1), i) if op.reverse else i
+            slices = moved(self.operands[first:last], self.node.inputs[first:last], step)
+            pieces = moved(self.results[first:], self.node.outputs[first:], step)
+            is_result = f.cmp("eq", f.urem(f.sub(f.const(I64, op.length - 1), i), 2), 0)
+            following = [
+                f.select(is_result, result, f.gep(self.work, offset, I8)) if k is None else pieces[k]
+                for k, result, offset in zip(stacked, self.results[:first], self.next, strict=True)
+            ]
+            return _Call(self, 0, [*state, *slices, *self.operands[last:]], [*following, *pieces], first)
 
-        call(f.const(I64, 0)).prepare()
-        with f.loop(0, op.length) as i:
-            body = call(f.sub(f.const(I64, op.length - 1), i) if op.reverse else i)
+        initial = self.operands[:first]
+        call(f.const(I64, 0), initial).prepare()
+        with f.carry_loop(0, op.length, initial) as loop:
+            body = call(loop.index, loop.values)
             body.run()
-            self._replace_state(following, body.unchanged())
+            kept = body.unchanged()
+            loop.next(*(old if j in kept else body.outputs[j] for j, old in enumerate(loop.values)))
+        for j, place in enumerate(loop.results):
+            if stacked[j] is None and j not in kept and not is_symbolic(op.length) and op.length:
+                continue  # the last step stored it in the result
+            with f.when(f.cmp("ne", place, self.results[j])):
+                self.copy(place, self.results[j], self.node.outputs[j].type.nbytes)
 
     def _initial_state(self) -> list[Value]:
         """Copy the initial state to the results, where the state is stored. Returns the addresses of the next state."""
@@ -208,8 +227,7 @@ class _Function:
 
 
 class _Call:
-    """Calls of a nested program on fixed addresses: the tables of arguments are written once, for any number of
-    calls."""
+    """Runs of a nested program on fixed addresses. Its launches go through the thread pool, as those of any program."""
 
     def __init__(
         self, owner: _Function, number: int, inputs: Sequence[Value], outputs: Sequence[Value], state: int = 0
@@ -219,19 +237,18 @@ class _Call:
         self.memory, self.inputs, self.outputs = owner.memory[number], inputs, outputs
         f = self.f
         self.constants = f.table(I8, list(self.program.constants)) if self.program.constants else f.const(PTR, 0)
-        self.tables = [self._table(launch) for launch in (*self.program.prepare, *self.program.launches)]
 
     def prepare(self) -> None:
         """Compute values that depend only on parameters and constants."""
-        for launch, table in zip(self.program.prepare, self.tables, strict=False):
-            self._launch(launch, table)
+        self._launch(self.program.prepare)
 
     def run(self) -> None:
-        for launch, table in zip(self.program.launches, self.tables[len(self.program.prepare) :], strict=True):
-            self._launch(launch, table)
-        unchanged = self.unchanged()
+        self._launch(self.program.launches)
+        unchanged, outputs = self.unchanged(), self.outputs
         for copy in self.program.copies:
-            if copy.target.index not in unchanged:
+            target, source = copy.target.index, copy.source
+            is_same = source.space is Space.OUTPUT and outputs[source.index] is outputs[target]
+            if target not in unchanged and not is_same:
                 self.owner.copy(self._address(copy.source), self._address(copy.target), copy.nbytes)
 
     def run_once(self) -> tuple[Value, ...]:
@@ -252,11 +269,21 @@ class _Call:
             f.store(value, f.gep(table, i, I64))
         return table
 
-    def _launch(self, launch: Launch, table: Value) -> None:
+    def _launch(self, launches: Sequence[Launch]) -> None:
+        """Write the records of launches and run them."""
         f = self.f
-        if not f.module.has_function(launch.symbol):  # a Python function, whose address the loader provides
-            f.module.declare_raw(launch.symbol, "void", "ptr, i64, i64, i32")
-        f.call_void(f"@{launch.symbol}", table, f.const(I64, 0), f.const(I64, launch.count), f.const(I32, 0))
+        if not launches:
+            return
+        records = f.alloca(I64, RECORD_WORDS * len(launches))
+        for k, launch in enumerate(launches):
+            if not f.module.has_function(launch.symbol):  # a Python function, whose address the loader provides
+                f.module.declare_raw(launch.symbol, "void", "ptr, i64, i64, i32")
+            kernel = Value(f"@{launch.symbol}", PTR, f)
+            words = (kernel, self._table(launch), f.const(I64, launch.count), f.const(I64, launch.grain))
+            for i, word in enumerate(words):
+                f.store(word, f.gep(records, RECORD_WORDS * k + i, I64))
+        run = f.module.declare_raw(RUN, "void", "ptr, i64")
+        f.call_void(run, records, f.const(I64, len(launches)))
 
     def _address(self, place: Place) -> Value:
         starts = {

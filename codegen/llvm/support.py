@@ -47,6 +47,9 @@ from .support_workers import START, STOP, WORKER
 PIECES, COPY = "mxf_pieces", "mxf_copy"
 """Kernels of the support module, which programs can launch."""
 
+RUN, RECORD_WORDS = "mxf_run", 4
+"""The function that runs records, which loops call for each step, and the size of a record in 8-byte words."""
+
 _CACHE_LINE = 128
 LARGEST_POOL = 1024
 _MASK_BYTES = 128  # sets of up to 1024 CPUs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
+from ...ir.symbolic import is_symbolic
 from .cpu import Cpu
 
 if TYPE_CHECKING:
@@ -27,6 +28,17 @@ class CpuTarget(Cpu):
     def channel_block(self) -> int:
         """The number of float32 in a vector register, but at least 8, so that short vectors share cache lines."""
         return max(8, self.lanes())
+
+    @property
+    def has_loops(self) -> bool:
+        return True
+
+    def fuses_parts(self, parts: int, rows: int) -> bool:
+        """True if the registers hold the parts of one vector of columns for four rows, or for all of fewer rows: with
+        less rows the weights arrive too slowly."""
+        from .schedule.registers import tallest
+
+        return tallest(parts, self) >= (4 if is_symbolic(rows) else min(rows, 4))
 
     @property
     def identity(self) -> str:

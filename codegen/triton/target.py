@@ -35,9 +35,16 @@ class GpuTarget(Gpu):
         """1: buffers are row-major."""
         return 1
 
+    @property
+    def has_loops(self) -> bool:
+        return False
+
     def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int] = (4, 2)) -> int:
         """0: convolutions are implicit matrix products."""
         return 0
+
+    def fuses_parts(self, parts: int, rows: int) -> bool:
+        return False
 
     @property
     def identity(self) -> str:

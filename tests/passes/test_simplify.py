@@ -262,3 +262,28 @@ def test_other_sums_of_padded_pieces_stay(low: tuple[tuple[int, int], ...], high
     graph = b.build([b.add(first, second)])
     assert outputs_of(run_pass(SIMPLIFY, graph)) == ["core.pointwise"]
     assert_same_values(graph, run_pass(SIMPLIFY, graph))
+
+
+def test_a_piece_of_a_concatenation_is_a_piece_of_its_operand() -> None:
+    b = CoreBuilder()
+    x, y = b.input(tensor(2, 3)), b.input(tensor(2, 4))
+    both = b.concat([x, y], 1)
+    assert_rewrites(
+        SIMPLIFY,
+        b.build([b.slice_axis(both, 1, 3, 7), b.slice(both, (1, 1), (2, 3)), b.slice_axis(both, 1, 2, 4)]),
+        """
+        (%arg0: 2x3xf32, %arg1: 2x4xf32):
+          %0 = concat(%arg0, %arg1) {axis = 1} : 2x7xf32
+          %1 = slice(%0) {start = [0, 3], stop = [2, 7], step = [1, 1]} : 2x4xf32
+          %2 = slice(%0) {start = [1, 1], stop = [2, 3], step = [1, 1]} : 1x2xf32
+          %3 = slice(%0) {start = [0, 2], stop = [2, 4], step = [1, 1]} : 2x2xf32
+          return %1, %2, %3
+        ->
+        (%arg0: 2x3xf32, %arg1: 2x4xf32):
+          %0 = concat(%arg0, %arg1) {axis = 1} : 2x7xf32
+          %1 = slice(%arg1) {start = [0, 0], stop = [2, 4], step = [1, 1]} : 2x4xf32
+          %2 = slice(%arg0) {start = [1, 1], stop = [2, 3], step = [1, 1]} : 1x2xf32
+          %3 = slice(%0) {start = [0, 2], stop = [2, 4], step = [1, 1]} : 2x2xf32
+          return %arg1, %2, %3
+        """,
+    )

@@ -145,7 +145,7 @@ def conv_problem(shape: ConvShape, place: InputPlace, workspace: int, lines: Lin
         block=place.block,
         stride=place.channel,
     )
-    epilogue = make_epilogue(kernel, shape.store, walk, groups=groups, points=points, channels=grouping.filters)
+    epilogue = make_epilogue(kernel, walk, groups=groups, points=points, channels=grouping.filters)
     points, x, epilogue = collapsed(points, x, epilogue)
     lines = lines if place.block > 1 else None  # a row-major input has few channels, and its taps are unrolled
     return Problem(

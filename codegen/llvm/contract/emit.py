@@ -134,7 +134,7 @@ def _emit_depthwise(
     walk = Walk(
         groups=(NO_AXIS,), points=axes, channel=shape.filter, grouped=shape.group, filters=1, merged=shape.groups
     )
-    epilogue = make_epilogue(kernel, shape.store, walk, groups=(1,), points=points, channels=shape.groups)
+    epilogue = make_epilogue(kernel, walk, groups=(1,), points=points, channels=shape.groups)
     count = prod(points) * shape.groups
     epilogue, used = place_sums(epilogue, count, place.elements if place.copied else 0)
     sums = SumsWalk(
@@ -163,7 +163,7 @@ def _emit_winograd(
     problem = conv_problem(shape, place, slot)
     walk = conv_walk(shape, Grouping(groups=1, merged=1, channels=shape.channels, filters=shape.filters))
     points = tuple(extent_of(kernel, a) for a in walk.points)
-    epilogue = make_epilogue(kernel, shape.store, walk, groups=(1,), points=points, channels=shape.filters)
+    epilogue = make_epilogue(kernel, walk, groups=(1,), points=points, channels=shape.filters)
     used = place.elements if place.copied else 0
     epilogue, used = place_sums(epilogue, _sum_count(problem), used)
     finish = _finish(module, kernel, shape.store, _conv_sums(shape, epilogue.out, 1), epilogue, symbol)

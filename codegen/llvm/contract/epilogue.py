@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ....ir.kernel import Buffer, Expr, Kernel, Load, Ref, Store, contracts
+from ....ir.kernel import Buffer, Expr, Kernel, Load, Local, Ref, Store
 from ....ir.symbolic import known_equal
 from ....ir.types import DType
+from ..schedule.describe import ContractionError, parts_of
 from ..schedule.strides import View, Walk, view_of
-from .vector_epilogue import SUM, VectorEpilogue, access_of, is_vectorizable, name_operands
+from .vector_epilogue import SUM, OperandNames, VectorEpilogue, access_of, is_vectorizable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,8 @@ class Operand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epilogue:
-    """Stores in `out` the expression `expr` of `Ref("sum")` and of `Ref("l0")`, ..., the elements of `loads`.
+    """Stores in `out` the expression `expr` of `Ref("sum")` and of `Ref("l0")`, ..., the elements of `loads`. `steps`
+    and `further`: see `VectorEpilogue`.
 
     `separate`: the nest stores plain sums [group][point][channel] in the workspace, from which a second launch computes
     the epilogue.
@@ -39,11 +41,13 @@ class Epilogue:
     loads: tuple[Operand, ...]
     sum_dtype: DType
     separate: bool
+    steps: tuple[tuple[str, Expr], ...] = ()
+    further: tuple[tuple[Expr, Operand], ...] = ()
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """The result, then the operands that the epilogue reads."""
-        return (self.out, *self.loads)
+        """The result, the operands that the epilogue reads, then further results."""
+        return (self.out, *self.loads, *(operand for _, operand in self.further))
 
     @property
     def views(self) -> list[View]:
@@ -51,8 +55,10 @@ class Epilogue:
 
     def with_views(self, views: Sequence[View]) -> Epilogue:
         """The same epilogue with other views of its operands."""
-        out, *loads = (replace(o, view=v) for o, v in zip(self.operands, views, strict=True))
-        return replace(self, out=out, loads=tuple(loads))
+        out, *others = (replace(o, view=v) for o, v in zip(self.operands, views, strict=True))
+        loads, further = others[: len(self.loads)], others[len(self.loads) :]
+        exprs = (expr for expr, _ in self.further)
+        return replace(self, out=out, loads=tuple(loads), further=tuple(zip(exprs, further, strict=True)))
 
     def with_base(self, base: int) -> Epilogue:
         """The same epilogue with its result `base` elements after the argument's address."""
@@ -60,8 +66,17 @@ class Epilogue:
 
     def vectorized(self, tables: Tables) -> VectorEpilogue:
         """The form that micro-kernels evaluate."""
-        out, *loads = (access_of(o.view, tables.index(o.view), o.dtype) for o in self.operands)
-        return VectorEpilogue(expr=self.expr, loads=tuple(loads), out=out, dtype=self.sum_dtype)
+        out, *others = (access_of(o.view, tables.index(o.view), o.dtype) for o in self.operands)
+        loads, further = others[: len(self.loads)], others[len(self.loads) :]
+        exprs = (expr for expr, _ in self.further)
+        return VectorEpilogue(
+            expr=self.expr,
+            loads=tuple(loads),
+            out=out,
+            dtype=self.sum_dtype,
+            steps=self.steps,
+            further=tuple(zip(exprs, further, strict=True)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +106,16 @@ def point_tables(x: View, others: Sequence[View]) -> Tables:
 
 
 def make_epilogue(
-    kernel: Kernel, store: Store, walk: Walk, *, groups: tuple[int, ...], points: tuple[int, ...], channels: int
+    kernel: Kernel, walk: Walk, *, groups: tuple[int, ...], points: tuple[int, ...], channels: int
 ) -> Epilogue:
-    """The epilogue of the nest over `groups`, `points` and `channels` for this kernel's Store."""
-    direct = _direct(kernel, store, walk)
+    """The epilogue of the nest over `groups`, `points` and `channels` for this kernel's stages. ContractionError if it
+    needs registers, because it has several sums or results, and cannot be computed from them."""
+    direct = _direct(kernel, walk)
     if direct is not None:
         return direct
-    (contract,) = contracts(kernel)
+    contract, *more = parts_of(kernel)
+    if more or len(kernel.stages) > 1:
+        raise ContractionError(f"{kernel.name}: the epilogue of several sums or results does not fit vectors")
     area = prod(points) * channels
     out = View(
         base=0,
@@ -111,20 +129,38 @@ def make_epilogue(
     return Epilogue(expr=Ref(SUM), out=sums, loads=(), sum_dtype=contract.accumulator, separate=True)
 
 
-def _direct(kernel: Kernel, store: Store, walk: Walk) -> Epilogue | None:
+def _direct(kernel: Kernel, walk: Walk) -> Epilogue | None:
     """The epilogue that is computed from registers; None if an operand does not fit vectors of channels."""
-    expr, loads = name_operands(store.value)
+    parts = parts_of(kernel)
+    names = OperandNames(parts)
+    steps = tuple((s.name, names.rename(s.value)) for s in kernel.stages if isinstance(s, Local))
+    stores = [s for s in kernel.stages if isinstance(s, Store)]
+    exprs = [names.rename(s.value) for s in stores]
+    outs = [_result(kernel, s, walk) for s in stores]
+    results = [(e, out) for e, out in zip(exprs, outs, strict=True) if out is not None]
+    if len(results) < len(outs) or not all(map(is_vectorizable, (*exprs, *(e for _, e in steps)))):
+        return None
+    (expr, out), *further = results
+    found = [_read_operand(kernel, load, walk, out.view) for load in names.loads]
+    loads = tuple(operand for operand in found if operand is not None)
+    if len(loads) < len(found):
+        return None
+    return Epilogue(
+        expr=expr,
+        out=out,
+        loads=loads,
+        sum_dtype=parts[0].accumulator,
+        separate=False,
+        steps=steps,
+        further=tuple(further),
+    )
+
+
+def _result(kernel: Kernel, store: Store, walk: Walk) -> Operand | None:
+    """The place of a result; None if it does not fit vectors of channels."""
     buffer = kernel.buffer(store.buffer)
-    out = view_of(buffer, store.index, walk)
-    if out is None or not is_vectorizable(expr) or not _fits_vectors(out):
-        return None
-    found = [_read_operand(kernel, load, walk, out) for load in loads]
-    operands = tuple(operand for operand in found if operand is not None)
-    if len(operands) < len(found):
-        return None
-    (contract,) = contracts(kernel)
-    result = _operand(kernel, buffer, out)
-    return Epilogue(expr=expr, out=result, loads=operands, sum_dtype=contract.accumulator, separate=False)
+    view = view_of(buffer, store.index, walk)
+    return None if view is None or not _fits_vectors(view) else _operand(kernel, buffer, view)
 
 
 def _read_operand(kernel: Kernel, load: Load, walk: Walk, out: View) -> Operand | None:

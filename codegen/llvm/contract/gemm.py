@@ -36,7 +36,7 @@ def gemm_problem(shape: GemmShape, left_form: PackedRows | None = None) -> Probl
         block=1,
         stride=0,
     )
-    epilogue = make_epilogue(kernel, shape.store, walk, groups=groups, points=points, channels=channels)
+    epilogue = make_epilogue(kernel, walk, groups=groups, points=points, channels=channels)
     points, x, epilogue = collapsed(points, x, epilogue)
     x_points = points
     if left_form is not None:
@@ -58,6 +58,7 @@ def gemm_problem(shape: GemmShape, left_form: PackedRows | None = None) -> Probl
             filter=right.strides.get(shape.column, 0),
             filters=channels,
             dtype=rhs.dtype,
+            parts=tuple(operand(shape, load).base - right.base for load in shape.parts),
         ),
         w_slot=kernel.buffers.index(rhs),
         epilogue=epilogue,

@@ -124,6 +124,8 @@ def general_product(kernel: Kernel, target: Cpu, parameters: frozenset[str] = fr
         shape = describe_contraction(epilogue_in_float32(kernel))
         if not isinstance(shape, GemmShape) or not shape.is_uniform or shape.dtype not in (DType.F32, DType.F64):
             return None
+        if len(kernel.stages) > 1 or len(shape.parts) > 1:
+            return None
         return _FormBuilder(shape, target, shape.rhs.buffer in parameters).product()
     except ContractionError:
         return None
@@ -148,7 +150,7 @@ class _FormBuilder:
         columns = extent_of(self.kernel, shape.column)
         groups, points = self._extents(batches), self._extents(rows)
         walk = Walk(groups=batches, points=rows, channel=shape.column)
-        epilogue = make_epilogue(self.kernel, shape.store, walk, groups=groups, points=points, channels=columns)
+        epilogue = make_epilogue(self.kernel, walk, groups=groups, points=points, channels=columns)
         if epilogue.separate:
             return None
         left, right = operand(shape, shape.lhs), operand(shape, shape.rhs)

@@ -16,10 +16,11 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ....ir.types import DType
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I1, I32, I64, PTR, Type, memory_type_of, type_of
-from .vector_epilogue import SUM, Access, VectorEpilogue, evaluate
+from .vector_epilogue import Access, Operand, VectorEpilogue, constantly, evaluate, sum_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class MicroKernel:
 
     `split`: sums are loaded from `acc` unless this is the first part of the reduction, and stored there unless it is
     the last. `in_place`: weights are rows with a stride, not a packed panel. `valid`: the number of channels of the
-    panel that are not padding (0: all).
+    panel that are not padding (0: all). `parts`: vectors next to each other hold so many sums of the same channels.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class MicroKernel:
     prefetch: int = 0
     in_place: bool = False
     valid: int = 0
+    parts: int = 1
 
     @property
     def name(self) -> str:
@@ -89,9 +91,13 @@ class _Body:
 
     def _offsets(self, table: int) -> list[Value]:
         """The offsets of this tile's points in one table."""
-        f = self.f
-        start = f.gep(f.load(f.gep(self.args["context"], table, PTR), PTR), self.args["point"], I32)
+        f, start = self.f, self._table(table)
         return [f.convert(f.load(f.gep(start, i, I32), I32), "i64") for i in range(self.spec.rows)]
+
+    def _table(self, table: int) -> Value:
+        """The address of the offset of this tile's first point."""
+        f = self.f
+        return f.gep(f.load(f.gep(self.args["context"], table, PTR), PTR), self.args["point"], I32)
 
     def _sum_address(self, i: int, j: int) -> Value:
         return self.f.gep(self.args["acc"], (i * self.spec.vectors + j) * self.spec.lanes, self.scalar)
@@ -184,11 +190,30 @@ class _Body:
             lanes=spec.lanes,
             valid=self._valid,
         )
+        if spec.parts > 1:
+            return self._finish_rows(writer, sums)
         offsets = {t: self._offsets(t) for t in writer.used_tables()}
-        for i in range(self.spec.rows):
+        for i in range(spec.rows):
             at = {t: o[i] for t, o in offsets.items()}
-            for j in range(self.spec.vectors):
-                writer.store(sums[i * self.spec.vectors + j], j, at)
+            for j in range(spec.vectors):
+                writer.store(sums[i * spec.vectors + j], j, at)
+        return ()
+
+    def _finish_rows(self, writer: EpilogueWriter, sums: list[Value]) -> tuple[()]:
+        """As `_finish`, in a loop over the rows, whose sums are in memory: epilogues of several sums are long, and
+        leave no registers for the sums of other rows."""
+        f, spec = self.f, self.spec
+        stored = f.alloca(self.vector, len(sums))
+        for k, value in enumerate(sums):
+            f.store(value, f.gep(stored, k, self.vector))
+        with f.loop(0, spec.rows) as i:
+            at = {t: f.convert(f.load(f.gep(self._table(t), i, I32), I32), "i64") for t in writer.used_tables()}
+            row = f.gep(stored, i * spec.vectors, self.vector)
+            for j in range(spec.vectors // spec.parts):
+                first, *more = (
+                    f.load(f.gep(row, j * spec.parts + part, self.vector), self.vector) for part in range(spec.parts)
+                )
+                writer.store(first, j, at, more)
         return ()
 
 
@@ -226,13 +251,13 @@ class EpilogueWriter:
         self.mask = mask
         self.f, self.epilogue, self.lanes = f, epilogue, lanes
         self._count = valid
-        accesses = (epilogue.out, *epilogue.loads)
-        self.bases = [f.load(f.gep(context, tables + 2 * k, PTR), PTR) for k in range(len(accesses))]
-        self.strides = [f.load(f.gep(context, tables + 2 * k + 1, PTR), I64) for k in range(len(accesses))]
+        count = len(epilogue.accesses)
+        self.bases = [f.load(f.gep(context, tables + 2 * k, PTR), PTR) for k in range(count)]
+        self.strides = [f.load(f.gep(context, tables + 2 * k + 1, PTR), I64) for k in range(count)]
         self.same: dict[tuple[int, int], Value] = {}
 
     def used_tables(self) -> list[int]:
-        return sorted({a.table for a in (self.epilogue.out, *self.epilogue.loads) if a.table >= 0})
+        return sorted({a.table for a in self.epilogue.accesses if a.table >= 0})
 
     def preload(self, j: int) -> None:
         """Load operands that do not depend on the point, before a loop over points."""
@@ -240,16 +265,24 @@ class EpilogueWriter:
             if access.table < 0:
                 self._reader(k, j, {})()
 
-    def store(self, total: Value, j: int, at: dict[int, Value]) -> None:
-        """Evaluate the epilogue on the sums `total` of vector j and store it; `at` is the point's offset in each
-        table."""
+    def store(self, total: Value, j: int, at: dict[int, Value], more: Sequence[Value] = ()) -> None:
+        """Evaluate the epilogue on the sums `total` of vector j, and on those of further parts, and store its results;
+        `at` is the point's offset in each table."""
         epilogue, f = self.epilogue, self.f
-        operands = {f"l{k}": (self._reader(k, j, at), a.dtype) for k, a in enumerate(epilogue.loads)}
-        value, _ = evaluate(f, epilogue.expr, self.lanes, {SUM: (lambda: total, epilogue.dtype), **operands})
-        count = self._count(j)
-        out = epilogue.out
-        address = self._address(0, out, j, at)
-        value = _as_memory(f, value, out)
+        operands: dict[str, tuple[Operand, DType]] = {
+            f"l{k}": (self._reader(k, j, at), a.dtype) for k, a in enumerate(epilogue.loads)
+        }
+        for part, value in enumerate((total, *more)):
+            operands[sum_name(part)] = (constantly(value), epilogue.dtype)
+        for name, expr in epilogue.steps:
+            value, dtype = evaluate(f, expr, self.lanes, operands)
+            operands[name] = (constantly(value), dtype)
+        values = [evaluate(f, expr, self.lanes, operands)[0] for _, expr, _ in epilogue.results]
+        for (k, _, out), value in zip(epilogue.results, values, strict=True):
+            self._write(_as_memory(f, value, out), self._address(k, out, j, at), out, self._count(j))
+
+    def _write(self, value: Value, address: Value, out: Access, count: int) -> None:
+        f = self.f
         if self.mask is not None:
             f.masked_store(value, address, self.mask)
         elif count == self.lanes:

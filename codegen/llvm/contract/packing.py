@@ -1,4 +1,6 @@
-"""Packs weights in panels: the weights of each block of output channels in the order of the micro-kernel's loads."""
+"""Packs weights in panels: the weights of each block of output channels in the order of the micro-kernel's loads.
+
+If a product has several parts, a panel holds for each vector of channels that vector of every part."""
 
 from __future__ import annotations
 
@@ -104,13 +106,14 @@ class _Packer:
 
     def _panel(self, kind: PanelKind, panel: Value, start: Value, target: Value) -> None:
         f, lanes = self.f, self.p.lanes
-        width = kind.tile.vectors * lanes
-        before = kind.begin * self.p.panels[0].tile.vectors * lanes
-        first = (panel - kind.begin) * width + before
+        width, parts = kind.tile.vectors * lanes, self.p.weights.parts
+        before = kind.begin * self.p.panels[0].tile.vectors * lanes // len(parts)
+        first = (panel - kind.begin) * (width // len(parts)) + before
         out = f.gep(target, (panel - kind.begin) * (width * self.count) + kind.offset, self.vector.scalar)
         for j in range(kind.tile.vectors):
-            channel = first + j * lanes
-            self._vector(channel, start, f.gep(out, j * lanes, self.vector.scalar), width)
+            channel = first + j // len(parts) * lanes
+            source = f.gep(start, parts[j % len(parts)], self.element)
+            self._vector(channel, source, f.gep(out, j * lanes, self.vector.scalar), width)
 
     def _vector(self, channel: Value, start: Value, out: Value, width: int) -> None:
         """All elements of the reduction for one vector of channels."""

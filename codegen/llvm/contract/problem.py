@@ -69,7 +69,8 @@ class WeightSource:
     """The address of a filter's first weight: base + groups * (group of the problem) + member * (group within it) +
     filter * (filter within that group).
 
-    One group of the problem consists of `merged` groups with `filters` filters each."""
+    One group of the problem consists of `merged` groups with `filters` filters each. `parts` are the offsets of the
+    weights of each part of a product."""
 
     base: int
     groups: tuple[int, ...]
@@ -78,6 +79,7 @@ class WeightSource:
     filters: int
     merged: int = 1
     dtype: DType
+    parts: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +111,11 @@ class Problem:
     @property
     def vector_epilogue(self) -> VectorEpilogue:
         return self.epilogue.vectorized(self.tables)
+
+    @property
+    def parts(self) -> int:
+        """The number of sums of each channel."""
+        return len(self.weights.parts)
 
     @property
     def kind(self) -> str:

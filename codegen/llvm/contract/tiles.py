@@ -32,6 +32,10 @@ _CHUNK_CYCLES = 16 << 10
 """Work below which another thread gains nothing: about four microseconds."""
 
 
+_WEIGHT_BYTES = 32
+"""Weights that arrive from a cache that threads share, in bytes per cycle."""
+
+
 def workspace_slot(kernel: Kernel) -> int:
     """The slot of the workspace, after buffers and extents."""
     return len(kernel.buffers) + len(kernel.extents)
@@ -60,15 +64,15 @@ def panel_kinds(problem: Problem, schedule: TileSchedule) -> tuple[list[PanelKin
     out = problem.epilogue.out.view
     if out.padded:
         vectors = -(-vectors * schedule.lanes // out.block) * out.block // schedule.lanes
-    last = schedule.last
-    main = (vectors - (last.vectors if last else 0)) // schedule.main.vectors
+    last, parts = schedule.last, problem.parts
+    main = (vectors * parts - (last.vectors if last else 0)) // schedule.main.vectors
     width = schedule.main.vectors * schedule.lanes
-    valid = 0 if last else _valid(problem.channels, main, width)
+    valid = 0 if last else _valid(problem.channels, main, width // parts)
     kinds = _main_kinds(schedule.main, main, valid, width * problem.depth)
     size = main * width * problem.depth
     if last:
         own = last.vectors * schedule.lanes
-        valid = _ragged(problem.channels - main * width, own)
+        valid = _ragged(problem.channels - main * width // parts, own // parts)
         kinds.append(PanelKind(tile=last, begin=main, end=main + 1, offset=size, valid=valid))
         size += own * problem.depth
     return kinds, size
@@ -123,8 +127,15 @@ def emit_tiles(
     """
     nest = _Nest(module, problem, schedule, symbol, sums)
     nest.emit()
-    products = prod(problem.groups) * problem.count * problem.channels * problem.depth
-    return LaunchSpec(symbol, nest.units, grain_of(products, nest.units, schedule.lanes * module.target.fma_per_cycle))
+    per_cycle = schedule.lanes * module.target.fma_per_cycle
+    weights = prod(problem.groups) * problem.channels * problem.parts * problem.depth
+    products = weights * deferred(_points_in_time, problem.count, per_cycle * Type.of(problem.kind).bytes)
+    return LaunchSpec(symbol, nest.units, grain_of(products, nest.units, per_cycle))
+
+
+def _points_in_time(count: int, bytes_per_cycle: int) -> int:
+    """The number of points that take as long as `count` points and reading the weights once."""
+    return max(count, bytes_per_cycle // _WEIGHT_BYTES)
 
 
 def grain_of(products: int, units: int, per_cycle: int) -> int:
@@ -282,8 +293,9 @@ class _Nest:
             f.store(address, f.gep(self.context, len(self.offsets) + 2 * k, PTR))
 
     def _first_channel(self, kind: PanelKind, panel: Value) -> Value:
-        start = kind.begin * self.schedule.main.vectors * self.schedule.lanes
-        return self.f.add((panel - kind.begin) * (kind.tile.vectors * self.schedule.lanes), start)
+        lanes, parts = self.schedule.lanes, self.problem.parts
+        start = kind.begin * self.schedule.main.vectors * lanes // parts
+        return self.f.add((panel - kind.begin) * (kind.tile.vectors * lanes // parts), start)
 
     def _weights(self, kind: PanelKind, panel: Value, depth: int, part: Value, width: int) -> Value:
         f = self.f
@@ -355,6 +367,7 @@ class _Nest:
             prefetch=self.schedule.prefetch,
             in_place=not self.schedule.pack,
             valid=kind.valid,
+            parts=self.problem.parts,
         )
         return micro_kernel(self.module, spec)
 

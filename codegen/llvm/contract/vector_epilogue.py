@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....ir.kernel import AxisValue, Cast, Const, Contract, Expr, Load, Ref, Scalar
@@ -16,6 +16,11 @@ from ..schedule.strides import View
 from ..types import type_of
 
 SUM = "sum"
+
+
+def sum_name(part: int) -> str:
+    """The Ref of the sum of one part of a contraction."""
+    return f"{SUM}{part}" if part else SUM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +44,27 @@ class Access:
 class VectorEpilogue:
     """The stored expression of `Ref("sum")` and `Ref("l0")`, ...; `loads` are the accesses of l0, ..., `out` is the
     access of the result. `dtype` is the dtype of the sum.
+
+    `steps` are named values that are computed first, in order; `further` are more results, each with its access.
     """
 
     expr: Expr
     loads: tuple[Access, ...]
     out: Access
     dtype: DType
+    steps: tuple[tuple[str, Expr], ...] = ()
+    further: tuple[tuple[Expr, Access], ...] = ()
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """Those of the result, of the loads and of further results: the order of addresses in a context."""
+        return (self.out, *self.loads, *(access for _, access in self.further))
+
+    @property
+    def results(self) -> tuple[tuple[int, Expr, Access], ...]:
+        """Each result: its position in `accesses`, its expression and its access."""
+        start = 1 + len(self.loads)
+        return (0, self.expr, self.out), *((start + k, expr, out) for k, (expr, out) in enumerate(self.further))
 
 
 def access_of(view: View, table: int, dtype: DType) -> Access:
@@ -56,25 +76,38 @@ def access_of(view: View, table: int, dtype: DType) -> Access:
 
 def name_operands(expr: Expr) -> tuple[Expr, tuple[Load, ...]]:
     """`expr` with Refs in place of its Contract and Loads, and the distinct Loads in order."""
-    loads: dict[Load, Ref] = {}
+    names = OperandNames()
+    return names.rename(expr), tuple(names.loads)
 
-    def rename(e: Expr) -> Expr:
-        match e:
+
+class OperandNames:
+    """Names the operands of several expressions: the Contracts `parts`, in order, and the distinct Loads."""
+
+    def __init__(self, parts: Sequence[Contract] = ()) -> None:
+        self.parts = parts
+        self.loads: dict[Load, Ref] = {}
+
+    def rename(self, expr: Expr) -> Expr:
+        """`expr` with Refs in place of its Contracts and Loads."""
+        match expr:
             case Contract():
-                return Ref(SUM)
+                return Ref(sum_name(self.parts.index(expr) if self.parts else 0))
             case Load():
-                return loads.setdefault(e, Ref(f"l{len(loads)}"))
+                return self.loads.setdefault(expr, Ref(f"l{len(self.loads)}"))
             case Scalar(op, operands):
-                return Scalar(op, tuple(rename(x) for x in operands))
+                return Scalar(op, tuple(self.rename(x) for x in operands))
             case Cast(dtype, operand):
-                return Cast(dtype, rename(operand))
+                return Cast(dtype, self.rename(operand))
             case _:
-                return e
-
-    return rename(expr), tuple(loads)
+                return expr
 
 
 Operand = Callable[[], Value]
+
+
+def constantly(value: Value) -> Operand:
+    """The operand that is `value`, wherever it is read."""
+    return lambda: value
 
 
 def evaluate(

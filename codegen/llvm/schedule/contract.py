@@ -279,7 +279,7 @@ def schedule_dots(shape: GemmShape, target: Cpu) -> GemvSchedule | None:
     rows = 1 if rows == 1 else rows  # compilations for one row have programs of their own
     if is_symbolic(rows) or rows > _FEW_ROWS or not has_micro_kernel(shape) or not shape.is_uniform:
         return None
-    if not is_contiguous_along_reduction(shape):
+    if len(shape.parts) > 1 or not is_contiguous_along_reduction(shape):
         return None
     return GemvSchedule(lanes=sum_lanes(shape.accumulator, 1, target), rows=rows, channels=max(2, 8 // rows))
 
@@ -291,9 +291,12 @@ def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) 
     rows, columns, inner = shape.count(shape.rows), extent_of(shape.kernel, shape.column), shape.count(shape.inner)
     known = not is_symbolic(rows)
     lanes = sum_lanes(shape.accumulator, 1, target)
-    vectors = -(-columns // lanes)
-    main, last = choose_tiles(vectors, rows, 1, target)
-    in_place = known and rows <= _ROWS_IN_PLACE and shape.rhs.buffer not in parameters and shape.is_uniform
+    parts = len(shape.parts)
+    vectors = -(-columns // lanes) * parts
+    main, last = choose_tiles(vectors, rows, parts, target)
+    in_place = (
+        known and parts == 1 and rows <= _ROWS_IN_PLACE and shape.rhs.buffer not in parameters and shape.is_uniform
+    )
     in_place = in_place and is_readable_in_place(shape)
     pack_rows = known and shape.is_uniform and vectors > main.vectors and rows > _ROWS_IN_PLACE
     pack_rows = pack_rows and is_contiguous_along_rows(shape)
@@ -303,7 +306,7 @@ def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) 
     e = Extent(points=rows, vectors=vectors, depth=inner, groups=shape.count(shape.batches), inputs=inner)
     return (
         large_product(nest, e, target)
-        if known and rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes
+        if known and parts == 1 and rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes
         else block_points(nest, e, target)
     )
 
@@ -318,6 +321,6 @@ def large_product(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
     panels = max(1, target.l2_bytes // 4 // (points * width))
     total = -(-e.vectors // nest.main.vectors)
     blocks = -(-e.points // points) * e.groups
-    shares = max(-(-total // panels), 1 if target.threads == 1 else -(-4 * target.threads // blocks))
+    shares = max(-(-total // panels), 1 if target.threads == 1 else -(-8 * target.threads // blocks))
     panels = -(-total // min(total, shares))
     return replace(nest, points=points, panels=panels, steps=steps, reduction_outside=True)

@@ -7,10 +7,23 @@ are batches, axes of only one operand are rows or columns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ....ir.kernel import Affine, AxisKind, Contract, ContractionKind, Index, Kernel, Load, Store, Window, contracts
+from ....ir.kernel import (
+    Affine,
+    AxisKind,
+    Contract,
+    ContractionKind,
+    Expr,
+    Index,
+    Kernel,
+    Load,
+    Store,
+    Window,
+    contracts,
+)
 from ....ir.types import DType
 from ...lower_contract import input_index
 from .strides import ContractionError, buffer_strides
@@ -167,12 +180,15 @@ class WeightGradientShape:
 class GemmShape:
     """out[batch, row, column] = sum over `inner` of lhs * rhs. Vectors run along axis `column`: the contiguous axis of
     the result if only one operand has it; NO_AXIS if no operand has an axis that the other lacks.
+
+    A product can have several `parts`, of which the epilogue reads the sums at the same row and column: their right
+    operands are reads of one buffer that differ in constant offsets.
     """
 
     kernel: Kernel
     contract: Contract
     lhs: Load
-    rhs: Load
+    parts: tuple[Load, ...]
     store: Store
     batches: tuple[str, ...]
     rows: tuple[str, ...]
@@ -181,6 +197,11 @@ class GemmShape:
 
     def count(self, axes: tuple[str, ...]) -> int:
         return prod(extent_of(self.kernel, a) for a in axes)
+
+    @property
+    def rhs(self) -> Load:
+        """The right operand of the first part."""
+        return self.parts[0]
 
     @property
     def dtype(self) -> DType:
@@ -211,11 +232,20 @@ def extent_of(kernel: Kernel, axis: str) -> int:
 
 
 def describe_contraction(kernel: Kernel) -> Contraction:
-    """The contraction of `kernel`. ContractionError unless the kernel is one Store of one Contract of Loads."""
-    store, contract = _only_contract(kernel)
-    lhs, rhs = contract.lhs, contract.rhs
-    if not isinstance(lhs, Load) or not isinstance(rhs, Load):
-        raise ContractionError(f"{kernel.name}: the operands of a contraction must be loads, got {lhs} and {rhs}")
+    """The contraction of `kernel`. ContractionError unless the kernel is one Store of one Contract of Loads, or stores
+    at one index functions of products that differ only in where they begin to read one operand."""
+    parts = parts_of(kernel)
+    stores = [s for s in kernel.stages if isinstance(s, Store)]
+    for lhs, rhs in ((c.lhs, c.rhs) for c in parts):
+        if not isinstance(lhs, Load) or not isinstance(rhs, Load):
+            raise ContractionError(f"{kernel.name}: the operands of a contraction must be loads, got {lhs} and {rhs}")
+    if not parts:
+        raise ContractionError(f"{kernel.name}: expected a Contract in a stored value, found 0")
+    contract, *more = parts
+    if more or len(kernel.stages) > 1:
+        return _product_of_parts(kernel, stores, parts)
+    store, lhs, rhs = stores[0], contract.lhs, contract.rhs
+    assert isinstance(lhs, Load) and isinstance(rhs, Load)
     if contract.kind is ContractionKind.CONVOLUTION:
         return _convolution(kernel, store, contract, replace(lhs, index=input_index(contract)), rhs)
     if contract.kind is ContractionKind.WEIGHT_GRADIENT:
@@ -223,13 +253,32 @@ def describe_contraction(kernel: Kernel) -> Contraction:
     return _product(kernel, store, contract, lhs, rhs)
 
 
-def _only_contract(kernel: Kernel) -> tuple[Store, Contract]:
-    if len(kernel.stages) != 1 or not isinstance(kernel.stages[0], Store):
-        raise ContractionError(f"{kernel.name}: a contraction is one Store, not {len(kernel.stages)} stages")
-    found = contracts(kernel)
-    if len(found) != 1:
-        raise ContractionError(f"{kernel.name}: expected one Contract in the stored value, found {len(found)}")
-    return kernel.stages[0], found[0]
+def parts_of(kernel: Kernel) -> tuple[Contract, ...]:
+    """The contractions of a kernel, in the order of where they begin to read their operands."""
+    return tuple(sorted(contracts(kernel), key=lambda c: (_offsets(c.lhs), _offsets(c.rhs))))
+
+
+def _offsets(operand: Expr) -> list[int]:
+    index = operand.index if isinstance(operand, Load) else ()
+    return [i.offset for i in index if isinstance(i, Affine)]
+
+
+def _product_of_parts(kernel: Kernel, stores: Sequence[Store], parts: Sequence[Contract]) -> GemmShape:
+    """The product whose epilogue has several stages."""
+    if any(c.kind is not ContractionKind.PRODUCT for c in parts) or len({s.index for s in stores}) != 1:
+        raise ContractionError(f"{kernel.name}: several sums or results of a contraction that is no matrix product")
+    found: list[GemmShape] = []
+    for contract in parts:
+        assert isinstance(contract.lhs, Load) and isinstance(contract.rhs, Load)
+        found.append(_product(kernel, stores[0], contract, contract.lhs, contract.rhs))
+    first = found[0]
+    if any(p.lhs != first.lhs or _without_offsets(p.rhs) != _without_offsets(first.rhs) for p in found):
+        raise ContractionError(f"{kernel.name}: {len(parts)} products of different operands")
+    return replace(first, parts=tuple(p.rhs for p in found))
+
+
+def _without_offsets(load: Load) -> Load:
+    return replace(load, index=tuple(Affine(i.terms) if isinstance(i, Affine) else i for i in load.index))
 
 
 def _convolution(kernel: Kernel, store: Store, contract: Contract, x: Load, w: Load) -> ConvShape:
@@ -344,7 +393,7 @@ def _product(kernel: Kernel, store: Store, contract: Contract, lhs: Load, rhs: L
         kernel=kernel,
         contract=contract,
         lhs=lhs,
-        rhs=rhs,
+        parts=(rhs,),
         store=store,
         batches=tuple(a for a in parallel if a in in_rhs and a != column),
         rows=tuple(a for a in parallel if a not in in_rhs and a != column),  # or in neither operand

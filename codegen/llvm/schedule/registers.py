@@ -56,7 +56,7 @@ def choose_tiles(vectors: int, points: int, unit: int, target: Cpu) -> tuple[Reg
 
 def _common_tiles(vectors: int, unit: int, target: Cpu) -> tuple[RegisterTile, RegisterTile | None]:
     """Tiles for symbolic points. They have few widths, so that layers with different channels share code."""
-    widest = max(unit, target.vector_registers // 8)
+    widest = max(unit, target.vector_registers // 8 // unit * unit)
     last = int(vectors % widest)
 
     def tile(width: int) -> RegisterTile:
