@@ -200,7 +200,8 @@ class DepthwiseNest:
         outer = prod(self.extents[:-2]) if len(self.extents) > 2 else 1
         units = self.shape.images * outer * self.vectors * self.row_blocks
         products = self.shape.images * self.shape.points * self.shape.taps * self.shape.groups
-        return LaunchSpec(symbol, units, grain_of(products, units, self.s.lanes * self.module.target.fma_per_cycle))
+        per_cycle = self.s.lanes * self.module.target.fma_per_cycle // 2  # it loads as much as it multiplies
+        return LaunchSpec(symbol, units, grain_of(products, units, per_cycle))
 
     def _unit_of(self, unit: Value, ragged: int) -> None:
         f = self.f
