@@ -24,8 +24,9 @@ _MAX_RESULTS = 8
 
 def join_parts(groups: GroupGraph, target: Capabilities) -> None:
     """Merge the pointwise groups that read the pieces of a product, and with them the product's group if the target
-    computes its parts side by side."""
-    for node in groups.flow.producers:
+    computes its parts side by side. Of several products it is the last, which depends on the state: the products of the
+    inputs are computed before."""
+    for node in reversed(groups.flow.producers):
         if isinstance(node.op, Dot):
             _join(groups, node, node.op, target)
 

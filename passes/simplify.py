@@ -31,6 +31,7 @@ from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.scalar import ScalarOp
 from ..ir.symbolic import is_symbolic
+from ..ir.types import DType
 from .manager import Context, Pass
 
 _FOLD_LIMIT = 1 << 16  # elements: storing a larger constant costs more than computing it
@@ -139,6 +140,23 @@ def _slice(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | N
     return None
 
 
+def _dot(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    """A product of one number and a matrix: the number times sums of the matrix. The first step of an unrolled cell
+    multiplies a state of zeros by weights, whose sums depend on parameters alone; no kernel reads such operands."""
+    assert isinstance(node.op, Dot)
+    op, out = node.op, node.outputs[0].type
+    if op.lhs_batch or op.accumulator not in (None, out.dtype) or out.dtype not in (DType.F32, DType.F64):
+        return None
+    left = operands[0].type.rank - len(op.lhs_contract)
+    sides = ((op.lhs_contract, range(left)), (op.rhs_contract, range(left, out.rank)))
+    for matrix, number, (contracted, axes) in zip(operands, operands[::-1], sides, strict=True):
+        factor = splat(number)
+        if factor is not None:
+            sums = b.sum(matrix, contracted)
+            return b.mul(b.broadcast(sums, out.shape, tuple(axes)), factor)
+    return None
+
+
 def splat(value: Value) -> float | int | bool | None:
     """The number that every element of `value` equals, if the graph shows it."""
     while value.node is not None and isinstance(value.node.op, Broadcast | Reshape):
@@ -224,6 +242,7 @@ _RULES: dict[type, Rewrite] = {
     Broadcast: _broadcast,
     Cast: _identity,
     Slice: _slice,
+    Dot: _dot,
     Pad: _pad,
     Concat: lambda b, node, operands: operands[0] if len(operands) == 1 else None,
     Pointwise: _pointwise,

@@ -287,3 +287,14 @@ def test_a_piece_of_a_concatenation_is_a_piece_of_its_operand() -> None:
           return %arg1, %2, %3
         """,
     )
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_product_with_one_number_is_that_number_times_sums(side: int) -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(3, 4) if side else tensor(4, 5))
+    operands = [x, b.full((4, 5), 2, DType.F32)] if side else [b.full((3, 4), 2, DType.F32), x]
+    graph = b.build([b.matmul(operands[0], operands[1])])
+    simple = run_pass(SIMPLIFY, graph)
+    assert not any(n.op.name == "core.dot" for n in simple.nodes)
+    assert_same_values(graph, simple, 1e-6)
