@@ -22,6 +22,7 @@ import operator
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 _P = ParamSpec("_P")
@@ -29,6 +30,9 @@ _R = TypeVar("_R")
 Evaluator = Callable[..., Any]
 Polynomial = dict[tuple[str, ...], int]
 """Coefficients by monomial: the sorted names of its factors."""
+
+_PLAIN = frozenset((int, float, bool, str, type(None)))
+"""Types of constants that are no symbols and hold none."""
 
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
@@ -398,6 +402,8 @@ def concrete(thing: Any) -> Any:
 
 def _symbols(things: Sequence[Any]) -> Iterator[Symbol]:
     for thing in things:
+        if type(thing) in _PLAIN:
+            continue
         if isinstance(thing, Symbol):
             yield thing
         else:
@@ -409,10 +415,16 @@ def _parts(thing: Any) -> tuple[type | None, list[tuple[str, Any]]]:
     arguments for other objects."""
     if type(thing) is tuple:
         return None, [("", item) for item in cast("tuple[Any, ...]", thing)]
-    if is_dataclass(thing) and not isinstance(thing, type):
-        own = [f for f in fields(thing) if f.init]
-        return type(thing), [(f"{f.name}=" if f.kw_only else "", getattr(thing, f.name)) for f in own]
-    return None, []
+    own = _initialised(type(thing))
+    return (type(thing), [(name, getattr(thing, field)) for name, field in own]) if own else (None, [])
+
+
+@cache
+def _initialised(kind: type) -> tuple[tuple[str, str], ...]:
+    """(`name=` for a keyword, name) of the fields that a dataclass is constructed with; none for other classes."""
+    return (
+        tuple((f"{f.name}=" if f.kw_only else "", f.name) for f in fields(kind) if f.init) if is_dataclass(kind) else ()
+    )
 
 
 def _names(things: Sequence[Any]) -> frozenset[str]:

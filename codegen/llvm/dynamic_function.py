@@ -215,17 +215,9 @@ class DynamicModule(ModuleBuilder):
         functions.append(function)
         return function
 
-    def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> str:
-        """See `ModuleBuilder.table`. Tables are named by a digest of their content, like kernels."""
-        body = ", ".join([f"{type.scalar.text} {scalar_constant(type.kind, n)}" for n in numbers])
-        key = (type.kind, align, body)
-        symbol = self._tables.get(key)
-        if symbol is None:
-            digest = blake2b(repr(key).encode(), digest_size=8).hexdigest()
-            symbol = self._tables[key] = f"@table.{digest}"
-            definition = f"internal constant [{len(numbers)} x {type.scalar.text}] [{body}], align {align}"
-            self._globals.append(f"{symbol} = {definition}")
-        return symbol
+    def _table_name(self, key: tuple[str, int]) -> str:
+        """Tables are named by a digest of their content, like kernels."""
+        return blake2b(repr(key).encode(), digest_size=8).hexdigest()
 
     def end_kernel(self, symbol: str) -> DynamicKernel:
         """The functions created since `begin_kernel`, whose names start with `symbol`."""

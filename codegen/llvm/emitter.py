@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from .arithmetic import Operand, Value
 from .cpu import Cpu
 from .instructions import Instructions
-from .types import I64, PTR, Number, Type, constant, scalar_constant
+from .types import I64, PTR, Number, Type, constant, table_constant
 
 Parameter = tuple[str, Type, str]
 
@@ -35,7 +35,7 @@ class ModuleBuilder:
         self.target = target
         self._declared: dict[str, str] = {}
         self._intrinsics: dict[tuple[str, Type, int], str] = {}
-        self._tables: dict[tuple[str, int, str], str] = {}
+        self._tables: dict[tuple[str, int], str] = {}
         self._globals: list[str] = []
         self._metadata: dict[str, int] = {}
         self._functions: list[FunctionBuilder] = []
@@ -111,18 +111,17 @@ class ModuleBuilder:
         return callee
 
     def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> str:
-        """The symbol of an internal constant array of scalars, by default aligned to a cache line. Equal tables are
+        """The symbol of an internal constant array of integers, by default aligned to a cache line. Equal tables are
         shared."""
-        spelled = [scalar_constant(type.kind, n) for n in numbers]
-        body = ", ".join([f"{type.scalar.text} {n}" for n in spelled])
-        key = (type.kind, align, body)
+        key = (table_constant(type, numbers), align)
         symbol = self._tables.get(key)
         if symbol is None:
-            symbol = self._tables[key] = f"@table.{len(self._tables)}"
-            self._globals.append(
-                f"{symbol} = internal constant [{len(spelled)} x {type.scalar.text}] [{body}], align {align}"
-            )
+            symbol = self._tables[key] = f"@table.{self._table_name(key)}"
+            self._globals.append(f"{symbol} = internal constant {key[0]}, align {align}")
         return symbol
+
+    def _table_name(self, key: tuple[str, int]) -> str:
+        return str(len(self._tables))
 
     def global_(self, name: str, definition: str) -> str:
         """Define the global `@name = definition` (for instance `internal global [64 x i8] zeroinitializer`) and return

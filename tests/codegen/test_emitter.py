@@ -11,7 +11,7 @@ import pytest
 from mxforge.codegen.llvm.compile import compile_object, emit_assembly
 from mxforge.codegen.llvm.emitter import FunctionBuilder, ModuleBuilder
 from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
-from mxforge.codegen.llvm.types import BF16, F16, F32, F64, I1, I8, I32, I64, PTR, Type, constant
+from mxforge.codegen.llvm.types import BF16, F16, F32, F64, I1, I8, I32, I64, PTR, Type, constant, table_constant
 from mxforge.runtime.elf import load_object
 from mxforge.runtime.host import host_target
 
@@ -221,3 +221,10 @@ def test_no_conversion_calls_a_library(target: CpuTarget) -> None:
         f.ret()
     words = {line.split()[0] for line in emit_assembly(module.text(), target).splitlines() if line.strip()}
     assert not words & {"callq", "bl"}
+
+
+def test_tables_are_bytes_modulo_their_width() -> None:
+    assert table_constant(I32, [1, -1, 1 << 31]) == r'[12 x i8] c"\01\00\00\00\ff\ff\ff\ff\00\00\00\80"'
+    assert table_constant(I8, []) == '[0 x i8] c""'
+    with pytest.raises(ValueError, match="integers"):
+        table_constant(I32, [1.5])

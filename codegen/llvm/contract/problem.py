@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import product
 from math import prod
 
 from ....ir.symbolic import is_symbolic, known_equal
@@ -157,7 +156,11 @@ def plain_segments(outer: list[tuple[int, int]], inner: list[tuple[int, int]]) -
 
 def offsets(extents: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
     """The offset of each point of a box; the last axis varies fastest."""
-    return [sum(i * s for i, s in zip(at, strides, strict=True)) for at in product(*(range(n) for n in extents))]
+    found = [0]
+    for n, stride in zip(extents, strides, strict=True):
+        steps = [i * stride for i in range(n)]
+        found = [start + step for start in found for step in steps]
+    return found
 
 
 def collapse(points: tuple[int, ...], views: list[tuple[int, ...]]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
