@@ -415,8 +415,9 @@ def _parts(thing: Any) -> tuple[type | None, list[tuple[str, Any]]]:
     arguments for other objects."""
     if type(thing) is tuple:
         return None, [("", item) for item in cast("tuple[Any, ...]", thing)]
-    own = _initialised(type(thing))
-    return (type(thing), [(name, getattr(thing, field)) for name, field in own]) if own else (None, [])
+    kind = cast("type[Any]", type(thing))
+    own = _initialised(kind)
+    return (kind, [(name, getattr(thing, field)) for name, field in own]) if own else (None, [])
 
 
 @cache
