@@ -75,6 +75,12 @@ def emit_assembly(ir_text: str, target: Cpu, *, optimize: int = 1) -> str:
         return _assembly(ir_text, target, optimize)
 
 
+def load_llvm() -> None:
+    """Load LLVM ahead of the first compilation."""
+    with _calling:
+        _initialized()
+
+
 def _objects(ir_texts: Sequence[str], target: Cpu, optimize: int) -> list[bytes]:
     """Plain threads: those of concurrent.futures take locks that a fork holds while it waits for `_calling`."""
     found: dict[int, bytes] = {}
