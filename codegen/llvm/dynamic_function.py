@@ -204,6 +204,7 @@ class DynamicModule(ModuleBuilder):
         linkage: str = "",
         attributes: str = "nounwind",
         contract: bool = False,
+        shares: bool = False,
     ) -> FunctionBuilder:
         if linkage or not self._open:
             return super().function(name, result, parameters, linkage=linkage, attributes=attributes, contract=contract)

@@ -31,15 +31,17 @@ def emit_kernel(
     module: ModuleBuilder,
     symbol: str,
     parameters: frozenset[str] = frozenset(),
+    once: bool = False,
 ) -> Emission:
     """Schedule `kernel` for `target` and add its functions to `module`; their names start with `symbol`.
 
-    `parameters` names buffers that change rarely, so that packing them costs nothing in a run. Raises ValueError or
-    NotImplementedError that names the construct that cannot be emitted.
+    `parameters` names buffers that change rarely, so that packing them costs nothing in a run; `once`: all of them do,
+    so that the kernel's own speed matters little. Raises ValueError or NotImplementedError that names the construct
+    that cannot be emitted.
     """
     if is_contraction(kernel):
         return _emit_contraction(kernel, target, module, symbol, parameters)
-    return emit_loops(kernel, target, module, symbol)
+    return emit_loops(kernel, target, module, symbol, once=once)
 
 
 def _emit_contraction(

@@ -50,10 +50,12 @@ class ModuleBuilder:
         linkage: str = "",
         attributes: str = "nounwind",
         contract: bool = False,
+        shares: bool = False,
     ) -> FunctionBuilder:
         """Create a function; a parameter is (name, type, attributes such as "noalias" or "").
 
         It is external by default; helpers have linkage "internal", often with `attributes="nounwind alwaysinline"`.
+        `shares`: its speed does not depend on its numbers, so that it can share code with others (`merging.py`).
         ValueError if the module already has the name.
         """
         self._claim(name)
@@ -142,9 +144,13 @@ class ModuleBuilder:
 
     def text(self) -> str:
         """The whole module in LLVM assembly. ValueError if a function was not finished with `ret`."""
+        bodies = self._bodies()
         head = [f'target triple = "{self.target.triple}"', *self._globals, *self._declared.values()]
-        bodies = [line for f in self._functions for line in f.text_lines()]
         return "\n".join(head + bodies + [f"!{n} = {node}" for node, n in self._metadata.items()]) + "\n"
+
+    def _bodies(self) -> list[str]:
+        """The lines of all functions."""
+        return [line for f in self._functions for line in f.text_lines()]
 
 
 class CarryLoop:

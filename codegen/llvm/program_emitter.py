@@ -25,6 +25,7 @@ from .emit import emit_kernel, is_contraction
 from .emitter import ModuleBuilder
 from .loops.emit import emit_loops
 from .loops.generalize import GeneralKernel, generalize
+from .merging import MergingModule
 from .routines import emit_routine, has_routine
 from .shared import DYNAMIC, LOOPS, NESTED, PRODUCTS, share_code, shared_code
 
@@ -51,10 +52,10 @@ class LlvmEmitter:
         self.is_nested = False
         dynamic = context.options.dynamic
         self.fresh = DynamicModule(target) if dynamic else ModuleBuilder(target)
-        self.module = self.fresh if dynamic else ModuleBuilder(target)
+        self.module = self.fresh if dynamic else MergingModule(target)
         has_loops = any(isinstance(node.op, _CONTROL) for node in graph.nodes)  # they call kernels of their module
-        self.contractions = self.module if dynamic or has_loops else ModuleBuilder(target)
-        self.emissions: dict[tuple[str, bool], Emission] = {}
+        self.contractions = self.module if dynamic or has_loops else MergingModule(target)
+        self.emissions: dict[tuple[str, bool, bool], Emission] = {}
         self.packings: dict[tuple[Packing, bool], LaunchSpec] = {}
         self.routines: dict[str, Emission] = {}
         self.controls: dict[str, Emission] = {}
@@ -75,20 +76,21 @@ class LlvmEmitter:
             found = self._emit_shape_free(kernel, parameters)
             if found is not None:
                 return found
+        once = parameters.issuperset(b.name for b in kernel.buffers)
         parameters = parameters if is_contraction(kernel) else frozenset()
         name = trace_hash(kernel, parameters) if parameters else trace_hash(kernel)
-        key = name, self._is_nested_dynamic
+        key = name, self._is_nested_dynamic, once
         emission = self.emissions.get(key)
         if emission is None:
-            symbol, first = f"k_{name[:16]}", len(kernel.buffers) + len(kernel.extents) + 1
-            emission = self._dynamic(symbol, first, lambda: self._emit_fixed(kernel, symbol, parameters))
+            symbol, first = f"k_{name[:16]}{'_once' * once}", len(kernel.buffers) + len(kernel.extents) + 1
+            emission = self._dynamic(symbol, first, lambda: self._emit_fixed(kernel, symbol, parameters, once))
             self.emissions[key] = emission
         return emission
 
-    def _emit_fixed(self, kernel: Kernel, symbol: str, parameters: frozenset[str]) -> Emission:
+    def _emit_fixed(self, kernel: Kernel, symbol: str, parameters: frozenset[str], once: bool) -> Emission:
         observe_kernel(kernel, self.context)
         module = self.contractions if is_contraction(kernel) else self.module
-        return emit_kernel(kernel, self.target, module, symbol, parameters)
+        return emit_kernel(kernel, self.target, module, symbol, parameters, once)
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:
         key = packing, self._is_nested_dynamic

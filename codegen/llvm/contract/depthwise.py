@@ -186,7 +186,7 @@ class DepthwiseNest:
         self.row_blocks = -(-self.rows // schedule.rows)
 
     def emit(self, symbol: str) -> LaunchSpec:
-        self.f = f = self.module.function(symbol, None, KERNEL_PARAMETERS)
+        self.f = f = self.module.function(symbol, None, KERNEL_PARAMETERS, shares=True)
         self.scalar = Type.of(self.kind)
         self.x = f.gep(argument(f, self.x_slot), self.place.base, self.scalar)
         self.w = argument(f, self.shape.kernel.buffers.index(self.shape.kernel.buffer(self.shape.w.buffer)))

@@ -42,7 +42,7 @@ class PackedPanels:
         return prod(self.groups) * self.group_size * Type.of(self.kind).bytes
 
     def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec:
-        f = module.function(symbol, None, KERNEL_PARAMETERS)
+        f = module.function(symbol, None, KERNEL_PARAMETERS, shares=True)
         _Packer(f, self).emit()
         f.ret()
         return LaunchSpec(symbol, prod(self.groups) * self.panels[-1].end, 1)
@@ -110,10 +110,10 @@ class _Packer:
         before = kind.begin * self.p.panels[0].tile.vectors * lanes // len(parts)
         first = (panel - kind.begin) * (width // len(parts)) + before
         out = f.gep(target, (panel - kind.begin) * (width * self.count) + kind.offset, self.vector.scalar)
-        for j in range(kind.tile.vectors):
-            channel = first + j // len(parts) * lanes
-            source = f.gep(start, parts[j % len(parts)], self.element)
-            self._vector(channel, source, f.gep(out, j * lanes, self.vector.scalar), width)
+        with f.loop(0, kind.tile.vectors // len(parts)) as v:
+            for k, offset in enumerate(parts):
+                place = f.gep(out, (v * len(parts) + k) * lanes, self.vector.scalar)
+                self._vector(first + v * lanes, f.gep(start, offset, self.element), place, width)
 
     def _vector(self, channel: Value, start: Value, out: Value, width: int) -> None:
         """All elements of the reduction for one vector of channels."""

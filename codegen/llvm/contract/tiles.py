@@ -165,7 +165,7 @@ class _Nest:
         self.split = is_split(problem, schedule)
         self.line_taps = None if self.split else problem.line_taps
         self.sums = sums
-        self.f = module.function(symbol, None, KERNEL_PARAMETERS)
+        self.f = module.function(symbol, None, KERNEL_PARAMETERS, shares=True)
 
     def emit(self) -> None:
         f, problem = self.f, self.problem

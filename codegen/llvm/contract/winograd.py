@@ -190,7 +190,7 @@ class WinogradNest:
 
     def _begin(self, symbol: str, own: int, shared: int = 0) -> FunctionBuilder:
         """A new function. Its workspace has `shared` floats, then `own` floats for each worker."""
-        self.f = f = self.module.function(symbol, None, KERNEL_PARAMETERS)
+        self.f = f = self.module.function(symbol, None, KERNEL_PARAMETERS, shares=True)
         self.shared = f.gep(argument(f, self.work_slot), self.used, F32)
         self.own = f.gep(f.gep(self.shared, shared, F32), f.convert(f.args[3], "i64") * own, F32)
         return f

@@ -49,7 +49,7 @@ class WinogradFilters:
         return self.vectors * self.lanes * self.depth * self.frequencies * 4
 
     def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec:
-        f = module.function(symbol, None, KERNEL_PARAMETERS)
+        f = module.function(symbol, None, KERNEL_PARAMETERS, shares=True)
         packer = _Packer(f, self)
         with f.loop(f.args[1], f.args[2]) as vector:
             packer.vector_of_filters(vector)

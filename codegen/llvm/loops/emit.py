@@ -28,13 +28,15 @@ def emit_loops(
     symbol: str,
     extents: tuple[int, ...] = (),
     compact: bool = False,
+    once: bool = False,
 ) -> Emission:
     """Emit a kernel without Contract as one function over units of its parallel axes. ValueError names a construct that
     cannot be emitted.
 
     `extents` are the values of `kernel.extents`. They determine the launch; the code depends on them only in whether
     rows are stored on the stack. The symbol encodes that, and whether the code is `compact` (fast to compile instead of
-    fast to run). With `module` None only the launch is returned, for code that already exists.
+    fast to run). With `module` None only the launch is returned, for code that already exists. `once`: the kernel does
+    not run in every run of its program, so its code can be slower and shared.
     """
     nest = build_nest(hoist_reductions(kernel))
     dtypes = {b.name: b.dtype for b in kernel.buffers}
@@ -45,7 +47,7 @@ def emit_loops(
     else:
         schedule = schedule_nest(nest, dtypes, target)
     if module is not None:
-        _Emitter(kernel, nest, schedule, module, symbol).emit()
+        _Emitter(kernel, nest, schedule, module, symbol).emit(once)
     grain = deferred(_bounded, schedule.count, schedule.grain)
     return Emission((LaunchSpec(symbol, schedule.count, grain),))
 
@@ -63,8 +65,8 @@ class _Emitter(RowEmitter):
         parameters = (("args", PTR, "noalias"), ("begin", I64, ""), ("end", I64, ""), ("worker", I32, ""))
         self.module, self.symbol, self.parameters = module, symbol, parameters
 
-    def emit(self) -> None:
-        f = self.module.function(self.symbol, None, self.parameters)
+    def emit(self, once: bool) -> None:
+        f = self.module.function(self.symbol, None, self.parameters, shares=once)
         self.f = f
         args, begin, end, _ = f.args
         pointers = {b.name: f.load(f.gep(args, i, PTR), PTR, 8) for i, b in enumerate(self.kernel.buffers)}

@@ -1,0 +1,165 @@
+"""Functions that are equal except for numbers share one body, which reads these numbers from a table.
+
+LLVM takes 4 ms for a loop nest around micro-kernels, and 0.3 ms for a function that passes a table to a body. A network
+has dozens of such nests, and of kernels that run once; they are a few different ones except for extents, strides,
+offsets and the micro-kernels that they call. Emitters mark functions that may share (`ModuleBuilder.function`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from .arithmetic import Operand, Value
+from .emitter import FunctionBuilder, ModuleBuilder, Parameter
+from .types import I64, PTR, Number, Type
+
+_SLOT = re.compile(r"%k(\d+)\b")
+_READ = "\0"  # starts a line that marks the first use of a slot
+_SIZE = re.compile(r"%size(\d+)\b")
+
+
+class NumberedFunction(FunctionBuilder):
+    """A function whose integers and symbols are slots, `%k0` and so on, until its text is needed. `slots` holds them in
+    order of use, `sizes` the extents of its stack memory."""
+
+    __slots__ = ("sizes", "slots")
+
+    def begin_slots(self) -> None:
+        """Start without slots. Called once, before the first instruction."""
+        self.slots: list[str] = []
+        self.sizes: list[int] = []
+
+    def skeleton(self) -> str:
+        """The code without the numbers: functions with equal skeletons can share a body."""
+        return "\n".join([*self._allocas, *self.lines])
+
+    def const(self, type: Type, number: Number) -> Value:
+        return self._number(type, number) if type.kind == "i64" else super().const(type, number)
+
+    def _pair(self, a: Operand, b: Operand) -> tuple[Type, str, str]:
+        if isinstance(a, Value):
+            return super()._pair(a, b if isinstance(b, Value) else self.const(a.type, b))
+        return super()._pair(self.const(b.type, a) if isinstance(b, Value) else a, b)
+
+    def _text(self, a: Operand, type: Type) -> str:
+        return super()._text(a if isinstance(a, Value) else self.const(type, a), type)
+
+    def gep(self, pointer: Value, index: Operand, element: Type) -> Value:
+        return super().gep(pointer, index if isinstance(index, Value) else self.const(I64, index), element)
+
+    def extract(self, a: Value, lane: Operand) -> Value:
+        return super().extract(a, lane if isinstance(lane, Value) else super().const(I64, lane))
+
+    def insert(self, a: Value, scalar: Operand, lane: Operand) -> Value:
+        return super().insert(a, scalar, lane if isinstance(lane, Value) else super().const(I64, lane))
+
+    def alloca(self, type: Type, count: int = 1, align: int = 64) -> Value:
+        n = self._fresh()
+        self._allocas.append(f"  %v{n} = alloca {type.text}, i64 %size{len(self.sizes)}, align {align}")
+        self.sizes.append(count)
+        return Value(f"%v{n}", PTR, self)
+
+    def address(self, symbol: str) -> Value:
+        return Value(self._slot(symbol), PTR, self)
+
+    def _call(self, callee: str | Value, result: str, operands: Sequence[Value]) -> str:
+        shared = isinstance(callee, str) and not callee.startswith("@llvm.")
+        return super()._call(self.address(callee) if shared else callee, result, operands)  # type: ignore[arg-type]
+
+    def _number(self, type: Type, number: Number) -> Value:
+        return self.splat(Value(self._slot(super().const(I64, number).text), I64, self), type)
+
+    def _slot(self, content: str) -> str:
+        name = f"%k{len(self.slots)}"
+        self.lines.append(f"{_READ}{len(self.slots)}")
+        self.slots.append(content)
+        return name
+
+    def text_lines(self) -> list[str]:
+        return self.lines_with(self.sizes, {})
+
+    def lines_with(self, sizes: Sequence[int], reads: dict[int, list[str]]) -> list[str]:
+        """The function with these extents of stack memory; `reads` are the lines that define slots, all others are
+        constants."""
+
+        def text_of(slot: re.Match[str]) -> str:
+            return slot[0] if int(slot[1]) in reads else self.slots[int(slot[1])]
+
+        found: list[str] = []
+        for line in super().text_lines():
+            if line.startswith(_READ):
+                found += reads.get(int(line[1:]), ())
+            else:
+                found.append(_SLOT.sub(text_of, line))
+        return [_SIZE.sub(lambda size: str(sizes[int(size[1])]), line) for line in found]
+
+
+class MergingModule(ModuleBuilder):
+    """A module in which marked functions with equal skeletons share a body."""
+
+    __slots__ = ()
+
+    def function(
+        self,
+        name: str,
+        result: Type | None,
+        parameters: Sequence[Parameter],
+        *,
+        linkage: str = "",
+        attributes: str = "nounwind",
+        contract: bool = False,
+        shares: bool = False,
+    ) -> FunctionBuilder:
+        if not shares:
+            return super().function(name, result, parameters, linkage=linkage, attributes=attributes, contract=contract)
+        self._claim(name)
+        function = NumberedFunction(self, name, result, parameters, linkage, attributes, contract)
+        function.begin_slots()
+        self._functions.append(function)
+        return function
+
+    def _bodies(self) -> list[str]:
+        groups: dict[str, list[NumberedFunction]] = {}
+        for f in self._functions:
+            if isinstance(f, NumberedFunction):
+                groups.setdefault(f.skeleton(), []).append(f)
+        shared = [group for group in groups.values() if len(group) > 1]
+        merged = {f for group in shared for f in group}
+        alone = [line for f in self._functions if f not in merged for line in f.text_lines()]
+        return alone + [line for group in shared for line in self._shared(group)]
+
+    def _shared(self, group: Sequence[NumberedFunction]) -> list[str]:
+        """The body of functions with equal skeletons, and the functions, which call it."""
+        first, body = group[0], f"{group[0].symbol}.body"
+        columns = list(zip(*[f.slots for f in group], strict=True))
+        varying = {column: k for k, column in enumerate(dict.fromkeys(c for c in columns if len(set(c)) > 1))}
+        places = {slot: varying[column] for slot, column in enumerate(columns) if column in varying}
+        kept = ", !invariant.load " + self.metadata("!{}")
+        reads = {slot: _read(slot, k, first.slots[slot], kept) for slot, k in places.items()}
+        sizes = [max(counts) for counts in zip(*[f.sizes for f in group], strict=True)]
+        _, *lines = first.lines_with(sizes, reads)
+        parameters = ", ".join(repr(a) for a in first.args)
+        found = [f"define internal void {body}({parameters}, ptr %numbers) nounwind noinline {{", *lines]
+        for number, f in enumerate(group):
+            table = ", ".join(f"{_kind(column[number])} {column[number]}" for column in varying)
+            types = ", ".join(_kind(column[number]) for column in varying)
+            self.global_(f"{f.symbol[1:]}.numbers", f"internal constant {{ {types} }} {{ {table} }}, align 64")
+            found += [
+                f"define void {f.symbol}({parameters}) nounwind noinline optnone {{",
+                f"  tail call void {body}({parameters}, ptr {f.symbol}.numbers)",
+                "  ret void",
+                "}",
+            ]
+        return found
+
+
+def _kind(content: str) -> str:
+    return "ptr" if content.startswith("@") else "i64"
+
+
+def _read(slot: int, place: int, content: str, kept: str) -> list[str]:
+    return [
+        f"  %k{slot}.p = getelementptr i64, ptr %numbers, i64 {place}",
+        f"  %k{slot} = load {_kind(content)}, ptr %k{slot}.p, align 8{kept}",
+    ]
