@@ -12,7 +12,7 @@ import ctypes
 import functools
 import mmap
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -37,10 +37,12 @@ _FIELDS = {4: np.dtype("<u4"), 8: np.dtype("<i8")}
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class LoadedObject:
-    """Code and data of one object, unmapped with the last reference to this. Addresses do not keep it alive."""
+    """Code and data of one object, unmapped with the last reference to this. Addresses do not keep it alive. `needs`
+    are the objects that it calls."""
 
     symbols: dict[str, int]
     memory: mmap.mmap = field(repr=False)
+    needs: Sequence[LoadedObject] = field(default=(), repr=False)
 
     def address(self, name: str) -> int:
         """The address of the global symbol `name`. KeyError if the object does not define it."""
@@ -54,19 +56,29 @@ class LoadedObject:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.memory))
 
 
-def load_object(data: bytes, resolve: Resolve | None = None) -> LoadedObject:
+def load_object(data: bytes, resolve: Resolve | None = None, others: Sequence[LoadedObject] = ()) -> LoadedObject:
     """Link an object for this machine's architecture and make it executable.
 
-    `resolve(name)` returns the address of an external symbol, or 0 if it is unknown; the default is `resolve_libc`.
+    External symbols are those of `others`. `resolve(name)` returns the address of a symbol that they lack, or 0 if it
+    is unknown; the default is `resolve_libc`.
     LinkError for a damaged object, an unknown symbol or an unknown relocation.
     """
     object_file = read_object(data)
     if _HOST_ARCHITECTURES.get(platform.machine()) is not object_file.architecture:
         raise LinkError(f"the object is for {object_file.architecture.name}, this machine is {platform.machine()}")
     image = Image(object_file)
-    image.link(resolve or resolve_libc)
+    needs: dict[LoadedObject, None] = {}
+
+    def address_of(name: str) -> int:
+        owner = next((other for other in others if name in other.symbols), None)
+        if owner is None:
+            return (resolve or resolve_libc)(name)
+        needs[owner] = None
+        return owner.symbols[name]
+
+    image.link(address_of)
     image.protect()
-    return LoadedObject(image.exported(), image.memory)
+    return LoadedObject(image.exported(), image.memory, tuple(needs))
 
 
 class Image:

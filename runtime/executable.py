@@ -57,7 +57,9 @@ class Executable(LoadedProgram["Instance"]):
         super().__init__(program, prepared, allocate_zeroed)
         self._host = HostCalls(program.functions) if program.functions else None
         self._pool = get_pool()
-        self._code = [_load(code, self._pool, self._host) for code in program.code]
+        self._code: list[LoadedObject] = []
+        for code in program.code:
+            self._code.append(_load(code, self._pool, self._host, self._code))
         self._constants = _filled(program.constants)
         first = self._new_instance()
         self._patches = first.patches
@@ -174,13 +176,14 @@ class Executable(LoadedProgram["Instance"]):
 _objects: WeakValueDictionary[bytes, LoadedObject] = WeakValueDictionary()
 
 
-def _load(code: bytes, pool: ThreadPool, host: HostCalls | None) -> LoadedObject:
-    """An object in memory. Programs with the same code share it, except programs that call Python functions."""
+def _load(code: bytes, pool: ThreadPool, host: HostCalls | None, others: Sequence[LoadedObject]) -> LoadedObject:
+    """An object in memory, which can call functions of `others`. Programs with the same code share it, except programs
+    that call Python functions."""
     if host is not None:
-        return load_object(code, lambda name: host.address(name) or pool.function(name) or resolve_libc(name))
+        return load_object(code, lambda name: host.address(name) or pool.function(name) or resolve_libc(name), others)
     found = _objects.get(code)
     if found is None:
-        found = _objects[code] = load_object(code, lambda name: pool.function(name) or resolve_libc(name))
+        found = _objects[code] = load_object(code, lambda name: pool.function(name) or resolve_libc(name), others)
     return found
 
 

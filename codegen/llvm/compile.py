@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
@@ -64,7 +65,7 @@ def compile_object(ir_text: str, target: Cpu, *, optimize: int = 1) -> bytes:
 
 
 def compile_objects(ir_texts: Sequence[str], target: Cpu, *, optimize: int = 1) -> list[bytes]:
-    """`compile_object` of several modules, whose code is generated at the same time on as many threads."""
+    """`compile_object` of several modules, whose code is generated at the same time on all processors."""
     with _calling:
         return _objects(ir_texts, target, optimize)
 
@@ -85,17 +86,20 @@ def _objects(ir_texts: Sequence[str], target: Cpu, optimize: int) -> list[bytes]
     """Plain threads: those of concurrent.futures take locks that a fork holds while it waits for `_calling`."""
     found: dict[int, bytes] = {}
     errors: list[BaseException] = []
+    numbers = iter(sorted(range(len(ir_texts)), key=lambda number: -len(ir_texts[number])))  # the longest first
 
-    def work(number: int) -> None:
-        try:
-            found[number] = _object(ir_texts[number], target, optimize)
-        except BaseException as error:
-            errors.append(error)
+    def work() -> None:
+        for number in numbers:
+            try:
+                found[number] = _object(ir_texts[number], target, optimize)
+            except BaseException as error:
+                errors.append(error)
 
-    threads = [Thread(target=work, args=(number,), name="mxforge-llvm") for number in range(1, len(ir_texts))]
+    count = min(len(ir_texts), len(os.sched_getaffinity(0)))
+    threads = [Thread(target=work, name="mxforge-llvm") for _ in range(count - 1)]
     for thread in threads:
         thread.start()
-    work(0)
+    work()
     for thread in threads:
         while thread.is_alive():
             try:

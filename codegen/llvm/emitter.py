@@ -77,6 +77,12 @@ class ModuleBuilder:
             emit()
         return "@" + name
 
+    def inner(self, name: str, emit: Callable[[ModuleBuilder], None]) -> str:
+        """The symbol of inner kernel `name`, a function without a result in which other functions spend their time;
+        `emit(module)` adds it to the module that has the inner kernels of this one: itself, unless they are compiled
+        separately (`merging.py`)."""
+        return self.helper(name, lambda: emit(self))
+
     def mark(self) -> tuple[int, frozenset[str]]:
         """The current functions, for `undo`."""
         return len(self._functions), frozenset(self._names)

@@ -8,9 +8,10 @@ offsets and the micro-kernels that they call. Emitters mark functions that may s
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .arithmetic import Operand, Value
+from .cpu import Cpu
 from .emitter import FunctionBuilder, ModuleBuilder, Parameter
 from .types import I64, PTR, Number, Type
 
@@ -95,10 +96,53 @@ class NumberedFunction(FunctionBuilder):
         return [_SIZE.sub(lambda size: str(sizes[int(size[1])]), line) for line in found]
 
 
-class MergingModule(ModuleBuilder):
-    """A module in which marked functions with equal skeletons share a body."""
+class InnerModule(ModuleBuilder):
+    """A module of inner kernels, which functions of other modules call."""
 
     __slots__ = ()
+
+    def function(
+        self,
+        name: str,
+        result: Type | None,
+        parameters: Sequence[Parameter],
+        *,
+        linkage: str = "",
+        attributes: str = "nounwind",
+        contract: bool = False,
+        shares: bool = False,
+    ) -> FunctionBuilder:
+        linkage = "" if "noinline" in attributes else linkage
+        return super().function(name, result, parameters, linkage=linkage, attributes=attributes, contract=contract)
+
+    def size(self) -> int:
+        """The number of lines, to which the time of compilation is about proportional."""
+        return sum(len(f.lines) for f in self._functions)
+
+    def parameters_of(self, name: str) -> str:
+        """The types of the parameters of a function."""
+        return next(", ".join(a.type.text for a in f.args) for f in self._functions if f.symbol == f"@{name}")
+
+
+class MergingModule(ModuleBuilder):
+    """A module in which marked functions with equal skeletons share a body. Inner kernels are divided among the modules
+    `inner`, so that LLVM can compile all modules at the same time; without any they are in this module."""
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, target: Cpu, inner: Sequence[InnerModule] = ()) -> None:
+        super().__init__(target)
+        self._inner = inner
+
+    def inner(self, name: str, emit: Callable[[ModuleBuilder], None]) -> str:
+        """See `ModuleBuilder.inner`."""
+        if not self._inner:
+            return super().inner(name, emit)
+        owner = next((module for module in self._inner if module.has_function(name)), None)
+        if owner is None:
+            owner = min(self._inner, key=InnerModule.size)
+            emit(owner)
+        return self.declare_raw(name, "void", owner.parameters_of(name))
 
     def function(
         self,

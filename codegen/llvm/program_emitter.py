@@ -25,7 +25,7 @@ from .emit import emit_kernel, is_contraction
 from .emitter import ModuleBuilder
 from .loops.emit import emit_loops
 from .loops.generalize import GeneralKernel, generalize
-from .merging import MergingModule
+from .merging import InnerModule, MergingModule
 from .routines import emit_routine, has_routine
 from .shared import DYNAMIC, LOOPS, NESTED, PRODUCTS, share_code, shared_code
 
@@ -42,9 +42,9 @@ class LlvmPacking(Packing, Protocol):
 
 
 class LlvmEmitter:
-    """Collects the kernels of one program: kernels for its shapes in `module`, and contractions in `contractions`, so
-    that LLVM compiles both at the same time; shape-free kernels that are not yet compiled in `fresh`. `general` names
-    all shape-free kernels; programs share their code."""
+    """Collects the kernels of one program: kernels for its shapes in `module`, contractions in `contractions`, and in
+    large programs their micro-kernels in `inner`, so that LLVM compiles all at the same time; shape-free kernels that
+    are not yet compiled in `fresh`. `general` names all shape-free kernels; programs share their code."""
 
     def __init__(self, target: Cpu, graph: Graph, context: Context) -> None:
         self.target, self.context = target, context
@@ -54,7 +54,8 @@ class LlvmEmitter:
         self.fresh = DynamicModule(target) if dynamic else ModuleBuilder(target)
         self.module = self.fresh if dynamic else MergingModule(target)
         has_loops = any(isinstance(node.op, _CONTROL) for node in graph.nodes)  # they call kernels of their module
-        self.contractions = self.module if dynamic or has_loops else MergingModule(target)
+        self.inner = (InnerModule(target), InnerModule(target)) if self.compact and not dynamic else ()
+        self.contractions = self.module if dynamic or has_loops else MergingModule(target, self.inner)
         self.emissions: dict[tuple[str, bool, bool], Emission] = {}
         self.packings: dict[tuple[Packing, bool], LaunchSpec] = {}
         self.routines: dict[str, Emission] = {}
@@ -216,7 +217,8 @@ class LlvmEmitter:
         """The objects of the kernels of this program's shapes, and those of the shape-free kernels. New shape-free
         kernels are compiled to one object."""
         missing = [s for s in self.general if shared_code(s, self.target) is None]
-        names = {
+        names: dict[ModuleBuilder, str] = {
+            **{module: f"inner{number}" for number, module in enumerate(self.inner)},  # first: others call them
             self.contractions: "contractions",
             self.module: "module",
             self.fresh: "shared",

@@ -6,12 +6,13 @@ import ctypes
 
 import numpy as np
 import pytest
-from mxforge.codegen.llvm.compile import compile_object
+from mxforge.codegen.llvm.compile import compile_object, compile_objects
 from mxforge.codegen.llvm.contract.tiles import KERNEL_PARAMETERS
-from mxforge.codegen.llvm.merging import MergingModule
+from mxforge.codegen.llvm.emitter import ModuleBuilder
+from mxforge.codegen.llvm.merging import InnerModule, MergingModule
 from mxforge.codegen.llvm.target import AVX2, NEON, CpuTarget
 from mxforge.codegen.llvm.types import I32, I64, PTR
-from mxforge.runtime.elf import load_object
+from mxforge.runtime.elf import LinkError, load_object
 from mxforge.runtime.host import host_target
 
 
@@ -73,3 +74,29 @@ def test_a_function_without_an_equal_has_no_body() -> None:
     text = module.text()
     assert ".body" not in text
     assert "%k" not in text
+
+
+def test_inner_kernels_are_objects_of_their_own_that_callers_keep() -> None:
+    target = host_target()
+    inner = [InnerModule(target), InnerModule(target)]
+    module = MergingModule(target, inner)
+    f = module.function("twice", None, KERNEL_PARAMETERS)
+    for number in (3, 4, 3):
+        f.call_void(module.inner(f"store{number}", lambda owner, n=number: store_at(owner, f"store{n}", n)), f.args[0])
+    f.ret()
+    assert [m.text().count("define") for m in inner] == [1, 1]
+    first, second, code = compile_objects([m.text() for m in (*inner, module)], target)
+    with pytest.raises(LinkError, match="store3, store4"):
+        load_object(code)
+    loaded = load_object(code, others=[load_object(first), load_object(second)])
+    out = np.zeros(6, np.int64)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 2, ctypes.c_int32)(loaded.address("twice"))(
+        out.ctypes.data, 0, 1, 0
+    )
+    assert out.tolist() == [0, 0, 0, 3, 4, 0]
+
+
+def store_at(module: ModuleBuilder, name: str, number: int) -> None:
+    f = module.function(name, None, [("x", PTR, "")], linkage="internal", attributes="nounwind noinline")
+    f.store(f.const(I64, number), f.gep(f.args[0], number, I64))
+    f.ret()

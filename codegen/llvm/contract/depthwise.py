@@ -60,7 +60,7 @@ def row_kernel(module: ModuleBuilder, spec: RowKernel) -> str:
     The context holds for each table the offset of the first output, then for each table the step between rows, then the
     (address, stride) pairs of the micro-kernel.
     """
-    return module.helper(spec.name, lambda: _emit_row_kernel(module, spec))
+    return module.inner(spec.name, lambda owner: _emit_row_kernel(owner, spec))
 
 
 def _emit_row_kernel(module: ModuleBuilder, spec: RowKernel) -> None:

@@ -66,7 +66,7 @@ def micro_kernel(module: ModuleBuilder, spec: MicroKernel) -> str:
     weights that are read in place, sums, context, first point (an index into the tables), weights to prefetch, and
     whether this part of the reduction is the first and the last.
     """
-    return module.helper(spec.name, lambda: _Body(module, spec).emit())
+    return module.inner(spec.name, lambda owner: _Body(owner, spec).emit())
 
 
 class _Body:

@@ -29,8 +29,7 @@ def cotangent_kernel(module: ModuleBuilder, m: int, lanes: int, block: int) -> s
 def _tile_kernel(
     module: ModuleBuilder, what: str, transform: Transform, m: int, size: int, lanes: int, block: int
 ) -> str:
-    name = f"winograd.{what}{m}.{lanes}.{block}"
-    if not module.has_function(name):
+    def emit(owner: ModuleBuilder) -> None:
         parameters = [
             ("x", PTR, "noalias"),
             ("v", PTR, "noalias"),
@@ -39,10 +38,12 @@ def _tile_kernel(
             ("row", I64, ""),
             ("step", I64, ""),
         ]
-        f = module.function(name, None, parameters, linkage="internal", attributes="nounwind noinline")
+        f = owner.function(name, None, parameters, linkage="internal", attributes="nounwind noinline")
         _emit_tiles(f, transform, m, size, lanes, block)
         f.ret()
-    return "@" + name
+
+    name = f"winograd.{what}{m}.{lanes}.{block}"
+    return module.inner(name, emit)
 
 
 def _emit_tiles(f: FunctionBuilder, transform: Transform, m: int, size: int, lanes: int, block: int) -> None:
@@ -89,7 +90,7 @@ def output_kernel(module: ModuleBuilder, spec: OutputKernel) -> str:
     `ragged`) hold each tile's first row and column; `height` and `across` are the size of the image. The context is
     that of the micro-kernel, followed by the stride between rows for each table.
     """
-    return module.helper(spec.name, lambda: _emit_output_kernel(module, spec))
+    return module.inner(spec.name, lambda owner: _emit_output_kernel(owner, spec))
 
 
 def _emit_output_kernel(module: ModuleBuilder, spec: OutputKernel) -> None:
