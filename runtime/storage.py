@@ -137,9 +137,9 @@ def allocate(nbytes: int) -> Storage:
     return storage
 
 
-def _allocate_large(nbytes: int) -> Storage:
+def _allocate_large(nbytes: int, zeroed: bool = False) -> Storage:
     size_class = _system.large_class(size_of_block(nbytes))
-    address = size_class.take()
+    address = size_class.take(nbytes if zeroed else 0)
     storage = _LargeStorage()
     storage._size_class = size_class  # pyright: ignore[reportPrivateUsage]
     storage.address, storage.nbytes = address, nbytes
@@ -147,7 +147,10 @@ def _allocate_large(nbytes: int) -> Storage:
 
 
 def allocate_zeroed(nbytes: int) -> Storage:
-    """A buffer of zeros; see `allocate`."""
+    """A buffer of zeros; see `allocate`. The system maps pages of new memory when they are first written, which takes
+    longer than to write them and is best done by all threads."""
+    if nbytes > _LARGEST_SMALL:
+        return _allocate_large(nbytes, zeroed=True)
     storage = allocate(nbytes)
     ctypes.memset(storage.address, 0, nbytes)
     return storage
@@ -255,11 +258,15 @@ class _LargeClass:
     size: int
     free: list[int] = field(default_factory=list[int])
 
-    def take(self) -> int:
+    def take(self, zeroed: int = 0) -> int:
+        """A block of which the first `zeroed` bytes are zero; new ones are."""
         try:
-            return self.free.pop()
+            address = self.free.pop()
         except IndexError:
             return self.system.reserve(self.size)
+        if zeroed:
+            ctypes.memset(address, 0, zeroed)
+        return address
 
     def release(self, address: int) -> None:
         """Add a block to the free list. Finalizers call this at any point, so it takes a lock only to unmap blocks."""
