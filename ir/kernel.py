@@ -18,9 +18,10 @@ product or a convolution with all of its attributes. Reduce accumulates 16-bit f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from .scalar import ScalarOp, result_dtype
 from .types import DType, Layout
@@ -256,24 +257,26 @@ class Kernel:
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct operands of `expr`, including gathered indices."""
-    match expr:
-        case Scalar(operands=operands):
-            return operands
-        case Cast(operand=operand) | Reduce(operand=operand):
-            return (operand,)
-        case Contract(lhs=lhs, rhs=rhs):
-            return (lhs, rhs)
-        case Load(index=index):
-            return tuple(i for i in index if not isinstance(i, Affine))
-        case _:
-            return ()
+    find = _CHILDREN.get(type(expr))
+    return find(expr) if find is not None else ()
+
+
+_CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Scalar: lambda expr: expr.operands,
+    Cast: lambda expr: (expr.operand,),
+    Reduce: lambda expr: (expr.operand,),
+    Contract: lambda expr: (expr.lhs, expr.rhs),
+    Load: lambda expr: tuple([i for i in expr.index if type(i) is not Affine]),
+}
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """`expr` and everything below it, depth first."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
+    stack = [expr]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack += children(current)[::-1]
 
 
 def index_value(index: Affine | Expr) -> Expr:

@@ -15,7 +15,7 @@ from .cpu import Cpu
 from .emitter import FunctionBuilder, ModuleBuilder, Parameter
 from .types import I64, PTR, Number, Type
 
-_SLOT = re.compile(r"%k(\d+)\b")
+_SLOT = re.compile(r"%k(\d+)\b|\0(\d+)\n")
 _READ = "\0"  # starts a line that marks the first use of a slot
 _SIZE = re.compile(r"%size(\d+)\b")
 
@@ -80,20 +80,19 @@ class NumberedFunction(FunctionBuilder):
     def text_lines(self) -> list[str]:
         return self.lines_with(self.sizes, {})
 
-    def lines_with(self, sizes: Sequence[int], reads: dict[int, list[str]]) -> list[str]:
+    def lines_with(self, sizes: Sequence[int], reads: dict[int, str]) -> list[str]:
         """The function with these extents of stack memory; `reads` are the lines that define slots, all others are
         constants."""
 
-        def text_of(slot: re.Match[str]) -> str:
-            return slot[0] if int(slot[1]) in reads else self.slots[int(slot[1])]
+        def text_of(found: re.Match[str]) -> str:
+            use, first = found.groups()
+            if first is not None:
+                return reads.get(int(first), "")
+            return found[0] if reads and int(use) in reads else self.slots[int(use)]
 
-        found: list[str] = []
-        for line in super().text_lines():
-            if line.startswith(_READ):
-                found += reads.get(int(line[1:]), ())
-            else:
-                found.append(_SLOT.sub(text_of, line))
-        return [_SIZE.sub(lambda size: str(sizes[int(size[1])]), line) for line in found]
+        head, label, *lines = super().text_lines()
+        allocas = [_SIZE.sub(lambda size: str(sizes[int(size[1])]), line) for line in lines[: len(self._allocas)]]
+        return [head, label, *allocas, _SLOT.sub(text_of, "\n".join(lines[len(self._allocas) :]))]
 
 
 class InnerModule(ModuleBuilder):
@@ -202,8 +201,6 @@ def _kind(content: str) -> str:
     return "ptr" if content.startswith("@") else "i64"
 
 
-def _read(slot: int, place: int, content: str, kept: str) -> list[str]:
-    return [
-        f"  %k{slot}.p = getelementptr i64, ptr %numbers, i64 {place}",
-        f"  %k{slot} = load {_kind(content)}, ptr %k{slot}.p, align 8{kept}",
-    ]
+def _read(slot: int, place: int, content: str, kept: str) -> str:
+    address = f"  %k{slot}.p = getelementptr i64, ptr %numbers, i64 {place}\n"
+    return f"{address}  %k{slot} = load {_kind(content)}, ptr %k{slot}.p, align 8{kept}\n"
