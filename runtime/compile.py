@@ -221,7 +221,7 @@ def _stored(stored: StoredProgram, load: Callable[[Program], R]) -> R | None:
 
 
 def compile_program(graph: Graph, options: Options, target: Target) -> Program:
-    """Run the compiler, for one graph at a time: LLVM's Python binding does not support concurrent compilations."""
+    """Run the compiler, for one graph at a time: LLVM uses all processors for one."""
     from ..codegen.driver import compile_graph
 
     with _compiling:

@@ -11,11 +11,11 @@ from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from threading import Thread
+from threading import Thread, get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ...ir.locks import ForkSafeLock, await_at_fork
+from ...ir.locks import ForkSafeLock, await_at_fork, await_while
 from ...ir.settings import settings
 from .cpu import Cpu
 
@@ -43,8 +43,17 @@ class Statistics:
 
 statistics = Statistics()
 
+_loading = await_at_fork(ForkSafeLock())
+_callers: list[int] = []  # threads that call LLVM
+
+
+def _others_call() -> bool:
+    own = get_ident()
+    return any(caller != own for caller in tuple(_callers))
+
+
 # LLVM and its Python binding have locks, which a forked child could inherit locked: forks wait for LLVM.
-_calling = await_at_fork(ForkSafeLock())
+await_while(_others_call)
 
 
 class CompileError(RuntimeError):
@@ -65,35 +74,21 @@ def compile_object(ir_text: str, target: Cpu, *, optimize: int = 1) -> bytes:
 
 
 def compile_objects(ir_texts: Sequence[str], target: Cpu, *, optimize: int = 1) -> list[bytes]:
-    """`compile_object` of several modules, whose code is generated at the same time on all processors."""
-    with _calling:
-        return _objects(ir_texts, target, optimize)
+    """`compile_object` of several modules, whose code is generated at the same time on all processors.
 
-
-def emit_assembly(ir_text: str, target: Cpu, *, optimize: int = 1) -> str:
-    """The assembly of a module, for dumps and tests. The target can have another architecture than this machine."""
-    with _calling:
-        return _assembly(ir_text, target, optimize)
-
-
-def load_llvm() -> None:
-    """Load LLVM ahead of the first compilation."""
-    with _calling:
-        _initialized()
-
-
-def _objects(ir_texts: Sequence[str], target: Cpu, optimize: int) -> list[bytes]:
-    """Plain threads: those of concurrent.futures take locks that a fork holds while it waits for `_calling`."""
+    By plain threads: those of concurrent.futures take locks that a fork holds while it waits for LLVM.
+    """
     found: dict[int, bytes] = {}
     errors: list[BaseException] = []
     numbers = iter(sorted(range(len(ir_texts)), key=lambda number: -len(ir_texts[number])))  # the longest first
 
     def work() -> None:
-        for number in numbers:
-            try:
-                found[number] = _object(ir_texts[number], target, optimize)
-            except BaseException as error:
-                errors.append(error)
+        try:
+            with _llvm():
+                for number in numbers:
+                    found[number] = _object(ir_texts[number], target, optimize)
+        except BaseException as error:
+            errors.append(error)
 
     count = min(len(ir_texts), len(os.sched_getaffinity(0)))
     threads = [Thread(target=work, name="mxforge-llvm") for _ in range(count - 1)]
@@ -109,6 +104,32 @@ def _objects(ir_texts: Sequence[str], target: Cpu, optimize: int) -> list[bytes]
     if errors:
         raise errors[0]
     return [found[number] for number in range(len(ir_texts))]
+
+
+def emit_assembly(ir_text: str, target: Cpu, *, optimize: int = 1) -> str:
+    """The assembly of a module, for dumps and tests. The target can have another architecture than this machine."""
+    with _llvm():
+        return _assembly(ir_text, target, optimize)
+
+
+def load_llvm() -> None:
+    """Load LLVM ahead of the first compilation."""
+    with _llvm():
+        pass
+
+
+@contextmanager
+def _llvm() -> Generator[None]:
+    """Load LLVM, and let forks by other threads wait for the body."""
+    caller = get_ident()
+    with _loading:
+        _callers.append(caller)
+    try:
+        with _loading:
+            _initialized()
+        yield
+    finally:
+        _callers.remove(caller)
 
 
 def _object(ir_text: str, target: Cpu, optimize: int) -> bytes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from threading import Thread
 
 import pytest
-from mxforge.codegen.llvm.compile import CompileError, compile_object, emit_assembly
+from mxforge.codegen.llvm.compile import CompileError, compile_object, compile_objects, emit_assembly
 from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 
 MULTIPLY_ADD = """
@@ -87,3 +88,19 @@ def test_verifier_error_names_the_line() -> None:
 def test_unknown_target_is_named() -> None:
     with pytest.raises(CompileError, match="pdp11-dec-unix"):
         compile_object("", dataclasses.replace(AVX2, triple="pdp11-dec-unix"))
+
+
+def test_threads_compile_at_the_same_time() -> None:
+    alone = [compile_object(text, AVX2) for text in (MULTIPLY_ADD, INLINED)]
+    found: list[list[bytes]] = []
+    threads = [Thread(target=lambda: found.append(compile_objects((MULTIPLY_ADD, INLINED), AVX2))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [alone] * 4
+
+
+def test_the_error_of_one_of_several_modules_is_raised() -> None:
+    with pytest.raises(CompileError, match="line 1"):
+        compile_objects((MULTIPLY_ADD, "defin", INLINED), AVX2)
