@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -73,37 +74,69 @@ def compile_object(ir_text: str, target: Cpu, *, optimize: int = 1) -> bytes:
     return compile_objects((ir_text,), target, optimize=optimize)[0]
 
 
-def compile_objects(ir_texts: Sequence[str], target: Cpu, *, optimize: int = 1) -> list[bytes]:
-    """`compile_object` of several modules, whose code is generated at the same time on all processors.
+class Compilations:
+    """Compiles modules on all processors, also while the caller emits more.
 
     By plain threads: those of concurrent.futures take locks that a fork holds while it waits for LLVM.
     """
-    found: dict[int, bytes] = {}
-    errors: list[BaseException] = []
-    numbers = iter(sorted(range(len(ir_texts)), key=lambda number: -len(ir_texts[number])))  # the longest first
 
-    def work() -> None:
+    def __init__(self, target: Cpu, *, optimize: int = 1) -> None:
+        self._target, self._optimize = target, optimize
+        self._count = 0
+        self._waiting: deque[tuple[int, str]] = deque()
+        self._found: dict[int, bytes] = {}
+        self._errors: list[BaseException] = []
+        self._threads: list[Thread] = []
+
+    def add(self, ir_text: str) -> None:
+        """Add a module, which `begin` or `objects` compiles."""
+        self._waiting.append((self._count, ir_text))
+        self._count += 1
+
+    def begin(self) -> None:
+        """Compile the modules so far on another thread, if there is a processor for it."""
+        busy = sum(thread.is_alive() for thread in self._threads)
+        if busy + 1 < len(os.sched_getaffinity(0)):
+            thread = Thread(target=self._work, name="mxforge-llvm")
+            self._threads.append(thread)
+            thread.start()
+
+    def objects(self) -> list[bytes]:
+        """The objects of all modules in order; see `compile_object`. Raises the error of a module that failed."""
+        for _ in range(len(self._waiting) - 1):
+            self.begin()
+        self._work()
+        for thread in self._threads:
+            while thread.is_alive():
+                try:
+                    thread.join()
+                except KeyboardInterrupt as error:  # raised when no thread runs LLVM any more
+                    self._errors.append(error)
+        if self._errors:
+            raise self._errors[0]
+        return [self._found[number] for number in range(self._count)]
+
+    def _work(self) -> None:
         try:
-            with _llvm():
-                for number in numbers:
-                    found[number] = _object(ir_texts[number], target, optimize)
+            for number, ir_text in iter(self._next, None):
+                with _llvm():
+                    self._found[number] = _object(ir_text, self._target, self._optimize)
         except BaseException as error:
-            errors.append(error)
+            self._errors.append(error)
 
-    count = min(len(ir_texts), len(os.sched_getaffinity(0)))
-    threads = [Thread(target=work, name="mxforge-llvm") for _ in range(count - 1)]
-    for thread in threads:
-        thread.start()
-    work()
-    for thread in threads:
-        while thread.is_alive():
-            try:
-                thread.join()
-            except KeyboardInterrupt as error:  # raised when no thread runs LLVM any more
-                errors.append(error)
-    if errors:
-        raise errors[0]
-    return [found[number] for number in range(len(ir_texts))]
+    def _next(self) -> tuple[int, str] | None:
+        try:
+            return self._waiting.popleft()
+        except IndexError:
+            return None
+
+
+def compile_objects(ir_texts: Sequence[str], target: Cpu, *, optimize: int = 1) -> list[bytes]:
+    """`compile_object` of several modules, whose code is generated at the same time on all processors."""
+    compilations = Compilations(target, optimize=optimize)
+    for text in ir_texts:
+        compilations.add(text)
+    return compilations.objects()
 
 
 def emit_assembly(ir_text: str, target: Cpu, *, optimize: int = 1) -> str:

@@ -17,6 +17,7 @@ from .types import I64, PTR, Number, Type
 
 _SLOT = re.compile(r"%k(\d+)\b|\0(\d+)\n")
 _READ = "\0"  # starts a line that marks the first use of a slot
+_FULL = 2500  # lines: about 40 ms of LLVM's time
 _SIZE = re.compile(r"%size(\d+)\b")
 
 
@@ -123,25 +124,41 @@ class InnerModule(ModuleBuilder):
         return next(", ".join(a.type.text for a in f.args) for f in self._functions if f.symbol == f"@{name}")
 
 
+class InnerModules:
+    """The modules of the inner kernels of a program. Each that is full is passed to `compile`; `last` is still open."""
+
+    def __init__(self, target: Cpu, compile: Callable[[ModuleBuilder], None]) -> None:
+        self.last = InnerModule(target)
+        self._target, self._compile = target, compile
+        self._parameters: dict[str, str] = {}
+
+    def parameters_of(self, name: str, emit: Callable[[ModuleBuilder], None]) -> str:
+        """The types of the parameters of inner kernel `name`, which `emit` adds to a module if it is missing."""
+        found = self._parameters.get(name)
+        if found is None:
+            emit(self.last)
+            found = self._parameters[name] = self.last.parameters_of(name)
+            if self.last.size() >= _FULL:
+                self._compile(self.last)
+                self.last = InnerModule(self._target)
+        return found
+
+
 class MergingModule(ModuleBuilder):
-    """A module in which marked functions with equal skeletons share a body. Inner kernels are divided among the modules
-    `inner`, so that LLVM can compile all modules at the same time; without any they are in this module."""
+    """A module in which marked functions with equal skeletons share a body. Inner kernels are in the modules `inner`,
+    which LLVM compiles at other times and on other threads; without `inner` they are in this module."""
 
     __slots__ = ("_inner",)
 
-    def __init__(self, target: Cpu, inner: Sequence[InnerModule] = ()) -> None:
+    def __init__(self, target: Cpu, inner: InnerModules | None = None) -> None:
         super().__init__(target)
         self._inner = inner
 
     def inner(self, name: str, emit: Callable[[ModuleBuilder], None]) -> str:
         """See `ModuleBuilder.inner`."""
-        if not self._inner:
+        if self._inner is None:
             return super().inner(name, emit)
-        owner = next((module for module in self._inner if module.has_function(name)), None)
-        if owner is None:
-            owner = min(self._inner, key=InnerModule.size)
-            emit(owner)
-        return self.declare_raw(name, "void", owner.parameters_of(name))
+        return self.declare_raw(name, "void", self._inner.parameters_of(name, emit))
 
     def function(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
@@ -16,6 +16,7 @@ from ...ir.program import HostFunction
 from ...passes.manager import Context
 from ..emission import Emission, LaunchSpec, Packing
 from ..observe import observe_kernel, observe_text
+from .compile import Compilations, emit_assembly
 from .contract.general_form import GeneralProduct, general_product
 from .contract.general_product import emit_general_product, general_launches
 from .control import emit_control
@@ -25,7 +26,7 @@ from .emit import emit_kernel, is_contraction
 from .emitter import ModuleBuilder
 from .loops.emit import emit_loops
 from .loops.generalize import GeneralKernel, generalize
-from .merging import InnerModule, MergingModule
+from .merging import InnerModules, MergingModule
 from .routines import emit_routine, has_routine
 from .shared import DYNAMIC, LOOPS, NESTED, PRODUCTS, share_code, shared_code
 
@@ -43,7 +44,7 @@ class LlvmPacking(Packing, Protocol):
 
 class LlvmEmitter:
     """Collects the kernels of one program: kernels for its shapes in `module`, contractions in `contractions`, and in
-    large programs their micro-kernels in `inner`, so that LLVM compiles all at the same time; shape-free kernels that
+    large programs their micro-kernels in `inner`, so that LLVM compiles all on several threads; shape-free kernels that
     are not yet compiled in `fresh`. `general` names all shape-free kernels; programs share their code."""
 
     def __init__(self, target: Cpu, graph: Graph, context: Context) -> None:
@@ -54,8 +55,10 @@ class LlvmEmitter:
         self.fresh = DynamicModule(target) if dynamic else ModuleBuilder(target)
         self.module = self.fresh if dynamic else MergingModule(target)
         has_loops = any(isinstance(node.op, _CONTROL) for node in graph.nodes)  # they call kernels of their module
-        self.inner = (InnerModule(target), InnerModule(target)) if self.compact and not dynamic else ()
+        self.inner = InnerModules(target, self._begin) if self.compact and not dynamic else None
         self.contractions = self.module if dynamic or has_loops else MergingModule(target, self.inner)
+        self.compilations = Compilations(target)
+        self.texts: dict[str, str] = {}
         self.emissions: dict[tuple[str, bool, bool], Emission] = {}
         self.packings: dict[tuple[Packing, bool], LaunchSpec] = {}
         self.routines: dict[str, Emission] = {}
@@ -217,35 +220,41 @@ class LlvmEmitter:
         """The objects of the kernels of this program's shapes, and those of the shape-free kernels. New shape-free
         kernels are compiled to one object."""
         missing = [s for s in self.general if shared_code(s, self.target) is None]
-        names: dict[ModuleBuilder, str] = {
-            **{module: f"inner{number}" for number, module in enumerate(self.inner)},  # first: others call them
-            self.contractions: "contractions",
-            self.module: "module",
-            self.fresh: "shared",
-        }  # some can be one module
+        names = {self.contractions: "contractions", self.module: "module", self.fresh: "shared"}  # can be one module
         if not missing:
             del names[self.fresh]
-        modules = {name: module for module, name in names.items() if module.has_functions()}
-        own = _compiled(modules, self.target, self.context)
+        if self.inner is not None:
+            self._add(self._inner_name(), self.inner.last)
+        for module, name in names.items():
+            self._add(name, module)
+        own = self._compiled()
         if missing:
             share_code(missing, self.target, own.pop())
         found = (shared_code(symbol, self.target) for symbol in self.general)
         return tuple(dict.fromkeys([*own, *(code for code in found if code is not None)]))
 
+    def _begin(self, inner: ModuleBuilder) -> None:
+        """Compile a module of inner kernels while others are emitted."""
+        self._add(self._inner_name(), inner)
+        self.compilations.begin()
 
-def _compiled(modules: Mapping[str, ModuleBuilder], target: Cpu, context: Context) -> list[bytes]:
-    """The objects of modules. The first call imports LLVM."""
-    if not modules:
-        return []
-    from .compile import compile_objects, emit_assembly
+    def _inner_name(self) -> str:
+        return f"inner{len(self.texts)}"
 
-    start = time.perf_counter()
-    texts = {name: module.text() for name, module in modules.items()}
-    for name, text in texts.items():
-        context.dump(name, "ll", text)
-    code = compile_objects(tuple(texts.values()), target)
-    context.trace.append(("llvm", time.perf_counter() - start))
-    if context.settings.debug >= _ASSEMBLY or context.settings.dump is not None:
-        for name, text in texts.items():
-            observe_text(name, "s", emit_assembly(text, target), _ASSEMBLY, context)
-    return code
+    def _add(self, name: str, module: ModuleBuilder) -> None:
+        if module.has_functions():
+            text = self.texts[name] = module.text()
+            self.context.dump(name, "ll", text)
+            self.compilations.add(text)
+
+    def _compiled(self) -> list[bytes]:
+        """The objects of all modules, those of inner kernels first. The first call imports LLVM."""
+        if not self.texts:
+            return []
+        start = time.perf_counter()
+        code = self.compilations.objects()
+        self.context.trace.append(("llvm", time.perf_counter() - start))
+        if self.context.settings.debug >= _ASSEMBLY or self.context.settings.dump is not None:
+            for name, text in self.texts.items():
+                observe_text(name, "s", emit_assembly(text, self.target), _ASSEMBLY, self.context)
+        return code

@@ -6,10 +6,11 @@ import ctypes
 
 import numpy as np
 import pytest
+from mxforge.codegen.llvm import merging
 from mxforge.codegen.llvm.compile import compile_object, compile_objects
 from mxforge.codegen.llvm.contract.tiles import KERNEL_PARAMETERS
 from mxforge.codegen.llvm.emitter import ModuleBuilder
-from mxforge.codegen.llvm.merging import InnerModule, MergingModule
+from mxforge.codegen.llvm.merging import InnerModules, MergingModule
 from mxforge.codegen.llvm.target import AVX2, NEON, CpuTarget
 from mxforge.codegen.llvm.types import I32, I64, PTR
 from mxforge.runtime.elf import LinkError, load_object
@@ -76,16 +77,19 @@ def test_a_function_without_an_equal_has_no_body() -> None:
     assert "%k" not in text
 
 
-def test_inner_kernels_are_objects_of_their_own_that_callers_keep() -> None:
+def test_inner_kernels_are_objects_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     target = host_target()
-    inner = [InnerModule(target), InnerModule(target)]
+    full: list[ModuleBuilder] = []
+    inner = InnerModules(target, full.append)
     module = MergingModule(target, inner)
     f = module.function("twice", None, KERNEL_PARAMETERS)
+    monkeypatch.setattr(merging, "_FULL", 1)
     for number in (3, 4, 3):
         f.call_void(module.inner(f"store{number}", lambda owner, n=number: store_at(owner, f"store{n}", n)), f.args[0])
     f.ret()
-    assert [m.text().count("define") for m in inner] == [1, 1]
-    first, second, code = compile_objects([m.text() for m in (*inner, module)], target)
+    assert [m.text().count("define") for m in full] == [1, 1]
+    assert not inner.last.has_functions()
+    first, second, code = compile_objects([m.text() for m in (*full, module)], target)
     with pytest.raises(LinkError, match="store3, store4"):
         load_object(code)
     loaded = load_object(code, others=[load_object(first), load_object(second)])
