@@ -13,6 +13,7 @@ from typing import ClassVar
 from ..ir.graph import Graph
 from ..ir.settings import Settings, settings
 from ..ir.target import Capabilities
+from ..ir.types import DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,15 @@ class Options:
 
     `static_shape` compiles extents into the kernels; otherwise they are arguments of launches where that is as fast.
     `residual_bytes` bounds what the forward program of a derivative saves for the backward program, as far as computing
-    cheap operators again allows; None minimises time.
+    cheap operators again allows; None minimises time. `weights` is the dtype to which weights are rounded and in which
+    they are stored; training ignores it.
     """
 
     training: bool = False
     static_shape: bool = True
     dynamic: bool = False
     residual_bytes: int | None = None
+    weights: DType = DType.F32
 
 
 @dataclass

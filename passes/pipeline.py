@@ -24,6 +24,7 @@ from .fuse import Fuse
 from .hoist_sums import HoistSums
 from .inline_calls import InlineCalls
 from .manager import Pass
+from .narrow_weights import NarrowWeights
 from .simplify import Simplify
 from .unroll_scan import UnrollScan
 
@@ -54,6 +55,7 @@ JOINT: tuple[Pass, ...] = (
 OPTIMISE: tuple[Pass, ...] = (
     InlineCalls(),  # before the sizes of loops are counted
     EliminateDeadCode(),  # unused hidden outputs: moving statistics, masks, loops for gradients
+    NarrowWeights(),  # before loops are unrolled: the numbers do not depend on their length
     HoistSums(),  # gradients of weights leave loops before their steps are counted
     UnrollScan(),  # later passes see the steps of a loop as ordinary nodes
     CropWindows(),  # before constants are folded: slices of constant weights are constants

@@ -59,7 +59,7 @@ def share_memory(graph: Graph) -> Sharing:
         view = view_of(node)
         if view is not None:
             views[node.outputs[0]] = view
-    prepared = _find_prepared(graph)
+    prepared = find_prepared(graph)
     unstrided = {v for node in graph.nodes if not node.op.reads_strided for v in node.inputs}
     placed: set[tuple[Value, int]] = set()
     for node in graph.nodes:
@@ -117,7 +117,8 @@ def concat_of(node: Node) -> Concat | None:
     return op if isinstance(op, Concat) else None
 
 
-def _find_prepared(graph: Graph) -> set[Value]:
+def find_prepared(graph: Graph) -> set[Value]:
+    """The values that depend only on parameters and constants."""
     prepared = {graph.inputs[i] for i in graph.parameters}
     for node in graph.nodes:
         if isinstance(node.op, HostCallback):  # a Python function can return different values each time

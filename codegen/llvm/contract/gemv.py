@@ -1,5 +1,5 @@
 """Products of few rows with weights stored as [column][reduction]: dot products that read the weights once, in
-place."""
+place. Narrow weights are widened as they are read."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def emit_gemv(module: ModuleBuilder, problem: Problem, schedule: GemvSchedule, s
     """A launch over blocks of columns of each group."""
     kernel = _Gemv(module, problem, schedule, symbol)
     kernel.emit()
-    work = problem.depth * schedule.channels * Type.of(problem.kind).bytes
+    work = problem.depth * schedule.channels * memory_type_of(problem.weights.dtype).bytes
     return LaunchSpec(symbol, kernel.blocks * prod(problem.groups), max(1, _GRAIN_BYTES // work))
 
 
 class _Gemv:
     def __init__(self, module: ModuleBuilder, problem: Problem, schedule: GemvSchedule, symbol: str) -> None:
         self.problem, self.schedule = problem, schedule
-        self.scalar = Type.of(problem.kind)
+        self.scalar, self.weight = Type.of(problem.kind), memory_type_of(problem.weights.dtype)
         self.vector = Type.of(problem.kind, schedule.lanes)
         self.blocks = -(-problem.channels // schedule.channels)
         self.tables = problem.tables
@@ -77,7 +77,7 @@ class _Gemv:
             at = f.gep(self._start(base, view.base, view.groups, index, element), channel * view.stride, element)
             f.store(at, f.gep(self.context, len(self.offsets) + 2 * k, PTR))
             f.store(f.const(I64, view.stride), f.gep(self.context, len(self.offsets) + 2 * k + 1, I64))
-        start = self._start(w, problem.weights.base, problem.weights.groups, index, self.scalar)
+        start = self._start(w, problem.weights.base, problem.weights.groups, index, self.weight)
         ragged = problem.channels % self.schedule.channels
         if not ragged:
             self._columns(channel, start, x, self.schedule.channels)
@@ -91,7 +91,7 @@ class _Gemv:
 
     def _columns(self, channel: Value, w: Value, x: Value, count: int) -> tuple[()]:
         f, lanes = self.f, self.schedule.channels
-        columns = [f.gep(w, (channel + c) * self.problem.weights.filter, self.scalar) for c in range(count)]
+        columns = [f.gep(w, (channel + c) * self.problem.weights.filter, self.weight) for c in range(count)]
         table = self.offsets[0]
         rows = [
             f.gep(x, f.convert(f.load(f.gep(table, r, I32), I32), "i64"), self.scalar)
@@ -130,17 +130,18 @@ class _Gemv:
     ) -> list[Value]:
         f, lanes = self.f, self.schedule.lanes
 
-        def read(start: Value) -> Value:
-            address = f.gep(start, at, self.scalar)
-            return (
-                f.load(address, self.vector)
+        def read(start: Value, element: Type) -> Value:
+            address, memory = f.gep(start, at, element), element.with_lanes(lanes)
+            found = (
+                f.load(address, memory)
                 if count == lanes
-                else f.masked_load(address, self.vector, f.first_lanes(lanes, count))
+                else f.masked_load(address, memory, f.first_lanes(lanes, count))
             )
+            return f.convert(found, self.scalar.kind)
 
-        left = [read(r) for r in rows]
+        left = [read(r, self.scalar) for r in rows]
         found: list[Value] = []
         for c, column in enumerate(columns):
-            weights = read(column)
+            weights = read(column, self.weight)
             found.extend(f.fma(x, weights, sums[r * len(columns) + c]) for r, x in enumerate(left))
         return [found[c * len(rows) + r] for r in range(len(rows)) for c in range(len(columns))]

@@ -277,9 +277,11 @@ def schedule_dots(shape: GemmShape, target: Cpu) -> GemvSchedule | None:
     """Dot products for few rows if both operands are contiguous along the reduction, else None."""
     rows = shape.count(shape.rows)
     rows = 1 if rows == 1 else rows  # compilations for one row have programs of their own
-    if is_symbolic(rows) or rows > _FEW_ROWS or not has_micro_kernel(shape) or not shape.is_uniform:
+    if is_symbolic(rows) or rows > _FEW_ROWS or not has_micro_kernel(shape) or shape.dtype is not shape.accumulator:
         return None
-    if len(shape.parts) > 1 or not is_contiguous_along_reduction(shape):
+    if len(shape.parts) > 1 or shape.weights not in (shape.accumulator, DType.BF16):
+        return None
+    if not is_contiguous_along_reduction(shape):
         return None
     return GemvSchedule(lanes=sum_lanes(shape.accumulator, 1, target), rows=rows, channels=max(2, 8 // rows))
 

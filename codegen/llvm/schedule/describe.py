@@ -213,9 +213,14 @@ class GemmShape:
         return self.contract.accumulator
 
     @property
+    def weights(self) -> DType:
+        """The dtype of the right operand."""
+        return self.kernel.buffer(self.rhs.buffer).dtype
+
+    @property
     def is_uniform(self) -> bool:
         """True if both operands have the dtype of the sums, so that they can be read without conversion."""
-        return all(self.kernel.buffer(load.buffer).dtype is self.accumulator for load in (self.lhs, self.rhs))
+        return self.dtype is self.weights is self.accumulator
 
 
 Contraction = ConvShape | WeightGradientShape | GemmShape
