@@ -25,8 +25,8 @@ from .vector_epilogue import Access, Operand, VectorEpilogue, constantly, evalua
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroKernel:
-    """`kind` is the element type of input, weights and sums; `tables` is the number of point tables, of which the first
-    is the input's.
+    """`kind` is the element type of input and sums, `weights` that of the weights in memory; `tables` is the number of
+    point tables, of which the first is the input's.
 
     `split`: sums are loaded from `acc` unless this is the first part of the reduction, and stored there unless it is
     the last. `in_place`: weights are rows with a stride, not a packed panel. `valid`: the number of channels of the
@@ -34,6 +34,7 @@ class MicroKernel:
     """
 
     kind: str
+    weights: str
     lanes: int
     rows: int
     vectors: int
@@ -75,7 +76,7 @@ class _Body:
         self.f = module.function(spec.name, None, parameters, linkage="internal", attributes="nounwind noinline")
         self.args = dict(zip(PARAMETERS, self.f.args, strict=True))
         self.spec = spec
-        self.scalar = Type.of(spec.kind)
+        self.scalar, self.weight = Type.of(spec.kind), Type.of(spec.weights)
         self.vector = Type.of(spec.kind, spec.lanes)
 
     def emit(self) -> None:
@@ -147,30 +148,31 @@ class _Body:
             fence_loads(f)
             weights = self._product(weights, u, [f.gep(row, place, self.scalar) for row in rows], acc)
         if not spec.in_place:
-            weights = f.gep(weights, len(places) * spec.vectors * spec.lanes, self.scalar)
+            weights = f.gep(weights, len(places) * spec.vectors * spec.lanes, self.weight)
         return [weights, *acc]
 
     def _product(self, weights: Value, u: int, rows: list[Value], acc: list[Value]) -> Value:
         """acc += input * weights for one element of the reduction. Returns the address of the next row of weights."""
         f, spec = self.f, self.spec
         start = 0 if spec.in_place else u * spec.vectors * spec.lanes
-        w = [self._weight(f.gep(weights, start + j * spec.lanes, self.scalar), j) for j in range(spec.vectors)]
+        w = [self._weight(f.gep(weights, start + j * spec.lanes, self.weight), j) for j in range(spec.vectors)]
         for i, row in enumerate(rows):
             x = f.splat(f.load(row, self.scalar), self.vector)
             for j in range(spec.vectors):
                 k = i * spec.vectors + j
                 acc[k] = f.fma(x, w[j], acc[k])
-        return f.gep(weights, self.args["row"], self.scalar) if spec.in_place else weights
+        return f.gep(weights, self.args["row"], self.weight) if spec.in_place else weights
 
     def _weight(self, address: Value, j: int) -> Value:
         count = self._valid(j) if self.spec.in_place else self.spec.lanes
-        return _load_lanes(self.f, address, self.vector, count)
+        narrow = _load_lanes(self.f, address, self.weight.with_lanes(self.spec.lanes), count)
+        return self.f.convert(narrow, self.scalar.kind)
 
     def _prefetch(self, step: Value) -> None:
         f, lines = self.f, self.spec.prefetch
-        line = 64 // self.scalar.bytes
+        line = 64 // self.weight.bytes
         for k in range(lines):
-            f.prefetch(f.gep(f.gep(self.args["next"], step * (lines * line), self.scalar), k * line, self.scalar))
+            f.prefetch(f.gep(f.gep(self.args["next"], step * (lines * line), self.weight), k * line, self.weight))
 
     # Epilogue and stores
 

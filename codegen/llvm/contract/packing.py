@@ -55,7 +55,7 @@ def packed_panels(problem: Problem, lanes: int, kinds: Sequence[PanelKind], grou
     shared = not any(problem.weights.groups)
     groups = (1,) if shared else problem.groups
     return PackedPanels(
-        kind=problem.kind,
+        kind=problem.weight_kind,
         lanes=lanes,
         groups=groups,
         channels=problem.channels,

@@ -122,6 +122,12 @@ class Problem:
         return type_of(self.dtype).kind
 
     @property
+    def weight_kind(self) -> str:
+        """The element type of packed weights: bfloat16 is widened as it is read."""
+        narrow = self.weights.dtype is DType.BF16 and self.dtype is DType.F32
+        return type_of(DType.BF16).kind if narrow else self.kind
+
+    @property
     def steps(self) -> int:
         return sum(s.count for s in self.segments)
 

@@ -152,7 +152,7 @@ class _Nest:
         self, module: ModuleBuilder, problem: Problem, schedule: TileSchedule, symbol: str, sums: tuple[int, int]
     ) -> None:
         self.problem, self.schedule, self.module = problem, schedule, module
-        self.scalar = Type.of(problem.kind)
+        self.scalar, self.weight = Type.of(problem.kind), Type.of(problem.weight_kind)
         self.tables = problem.tables
         self.epilogue = problem.vector_epilogue
         self.kinds, self.group_size = panel_kinds(problem, schedule)
@@ -226,10 +226,10 @@ class _Nest:
     def _group_weights(self, group: Value, groups: list[Value]) -> Value:
         f, weights = self.f, self.problem.weights
         if not self.schedule.pack:
-            return self._at(self.w0, weights.base, weights.groups, groups, self.scalar)
+            return self._at(self.w0, weights.base, weights.groups, groups, self.weight)
         if not any(weights.groups):  # all groups share one packed operand
             return self.w0
-        return f.gep(self.w0, group * self.group_size, self.scalar)
+        return f.gep(self.w0, group * self.group_size, self.weight)
 
     # Panels and parts of the reduction
 
@@ -301,9 +301,9 @@ class _Nest:
         f = self.f
         if not self.schedule.pack:
             row = self._weight_row()
-            return f.gep(self.w, self._first_channel(kind, panel) + (part + depth) * row, self.scalar)
+            return f.gep(self.w, self._first_channel(kind, panel) + (part + depth) * row, self.weight)
         at = (panel - kind.begin) * (width * self.problem.depth) + (part + depth) * width + kind.offset
-        return f.gep(self.w, at, self.scalar)
+        return f.gep(self.w, at, self.weight)
 
     def _weight_row(self) -> int:
         """The stride between rows of weights that are read in place, in elements."""
@@ -327,8 +327,8 @@ class _Nest:
         width = kind.tile.vectors * self.schedule.lanes
         whole, ragged = tile_cover(self.block, kind.tile.rows), tile_cover(self.last_block, kind.tile.rows)
         row = f.const(I64, 0 if self.schedule.pack else self._weight_row())
-        ahead = f.gep(w, count * (len(unroll) * width), self.scalar)
-        lines = count * (self.schedule.prefetch * 64 // self.scalar.bytes)
+        ahead = f.gep(w, count * (len(unroll) * width), self.weight)
+        lines = count * (self.schedule.prefetch * 64 // self.weight.bytes)
         point, done = f.const(I64, 0), f.const(I64, 0)
         for rows in sorted({*whole, *ragged}, reverse=True):
             tiles = f.select(is_last, f.const(I64, ragged.get(rows, 0)), f.const(I64, whole.get(rows, 0)))
@@ -336,7 +336,7 @@ class _Nest:
             with f.loop(0, tiles) as t:
                 at = point + t * rows
                 acc = f.gep(sums, at * width, self.scalar) if self.split else sums
-                nearby = f.gep(ahead, (done + t) * lines, self.scalar) if self.schedule.prefetch else ahead
+                nearby = f.gep(ahead, (done + t) * lines, self.weight) if self.schedule.prefetch else ahead
                 n, own_steps, own_weights = self._needed(at, rows, count, steps, w, len(unroll) * width)
                 f.call_void(micro, n, self.x, own_steps, own_weights, row, acc, self.context, at, nearby, first, last)
             point, done = point + tiles * rows, done + tiles
@@ -352,11 +352,12 @@ class _Nest:
         low, end = taps.emit_range(f, point, point + (rows - 1))
         each = self.problem.steps // taps.taps
         begin = low * each
-        return (end - low) * each, f.gep(steps, begin, I32), f.gep(w, begin * per_step, self.scalar)
+        return (end - low) * each, f.gep(steps, begin, I32), f.gep(w, begin * per_step, self.weight)
 
     def _micro(self, kind: PanelKind, rows: int, unroll: tuple[int, ...]) -> str:
         spec = MicroKernel(
             kind=self.problem.kind,
+            weights=self.problem.weight_kind,
             lanes=self.schedule.lanes,
             rows=rows,
             vectors=kind.tile.vectors,

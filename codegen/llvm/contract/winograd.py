@@ -380,6 +380,7 @@ def _product_kernel(tile: RegisterTile, rows: int, schedule: WinogradSchedule, b
     plain = VectorEpilogue(expr=Ref(SUM), loads=(), out=Access(table=1, block=1), dtype=DType.F32)
     return MicroKernel(
         kind="float",
+        weights="float",
         lanes=schedule.lanes,
         rows=rows,
         vectors=tile.vectors,
