@@ -22,8 +22,8 @@ class Options:
 
     `static_shape` compiles extents into the kernels; otherwise they are arguments of launches where that is as fast.
     `residual_bytes` bounds what the forward program of a derivative saves for the backward program, as far as computing
-    cheap operators again allows; None minimises time. `weights` is the dtype to which weights are rounded and in which
-    they are stored; training ignores it.
+    cheap operators again allows; None minimises time. `weights` is the dtype to which predictions round weights, and
+    in which they are stored if it is narrower than float32.
     """
 
     training: bool = False

@@ -26,7 +26,7 @@ class NarrowWeights(Pass):
 
     def run(self, graph: Graph, context: Context) -> Graph:
         dtype = context.options.weights
-        if dtype is DType.F32 or context.options.training or not graph.parameters:
+        if dtype is DType.F32 or not graph.parameters:
             return graph
         narrower = _Narrower(graph, dtype)
         return rebuild(graph, narrower.rule, CoreBuilder(graph.name))

@@ -89,6 +89,7 @@ class HybridBlock(Block):
         forward_bulk_size: int | None = None,
         backward_bulk_size: int | None = None,
         recompute: int | None = None,
+        weights: str | None = None,
         **kwargs: Any,
     ) -> None:
         """Compile the block as one graph on its next call, or with `active=False` run it eagerly again.
@@ -97,17 +98,20 @@ class HybridBlock(Block):
         the block exists. `static_shape` specialises every signature. Without it the first signature is specialised,
         and later ones use kernels with dynamic shapes. `recompute` (not in MXNet) bounds the bytes that a recorded call
         keeps for its gradient, besides its inputs and outputs: cheap operators are computed again instead, as far as
-        that is possible; 0 keeps the least, as MXNET_BACKWARD_DO_MIRROR=1 does for all blocks. `inline_limit`, the bulk
+        that is possible; 0 keeps the least, as MXNET_BACKWARD_DO_MIRROR=1 does for all blocks. `weights="bfloat16"`
+        (not in MXNet) rounds the weights of products and convolutions to bfloat16 in compiled programs, which read half
+        the bytes; parameters, calls that are recorded and calls in training mode stay float32. `inline_limit`, the bulk
         sizes, `backend` and the backend's options have no effect: there is one compiler, and it compiles the whole
         graph.
         """
         options = {"static_alloc": static_alloc, "static_shape": static_shape, "inline_limit": inline_limit}
-        sizes = {
+        optional: dict[str, Any] = {
             "forward_bulk_size": forward_bulk_size,
             "backward_bulk_size": backward_bulk_size,
             "recompute": recompute,
+            "weights": weights,
         }
-        options |= {name: size for name, size in sizes.items() if size is not None}
+        options |= {name: value for name, value in optional.items() if value is not None}
         self._backend, self._backend_opts = backend, kwargs or self._backend_opts
         self._active = active
         self._flags = list(options.items())

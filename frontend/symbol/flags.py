@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from ...ir.types import DType
 from ..base import MXNetError
 
 _BOOLEANS = {"1": True, "0": False, "true": True, "false": False}
@@ -17,12 +18,14 @@ class FunctionFlags:
     """`static_alloc`: the memory of compiled programs is not evicted while the function exists. `static_shape`: every
     signature is specialised; without it, only the first one is, and later ones run kernels for dynamic shapes.
     `recompute` bounds the bytes that a recorded call keeps for its gradient, besides operands and results: cheap
-    operators are computed again instead (mxforge only; see `residual_bytes`).
+    operators are computed again instead (mxforge only; see `residual_bytes`). `weights` is the dtype to which
+    predictions round weights, and in which compiled programs store them (mxforge only; see `Options`).
     """
 
     static_alloc: bool = False
     static_shape: bool = False
     recompute: int | None = None
+    weights: DType = DType.F32
 
     @property
     def residual_bytes(self) -> int | None:
@@ -47,6 +50,11 @@ def _count(value: str) -> int:
     return found
 
 
+def _weights(value: str) -> DType:
+    return _WEIGHTS[value]
+
+
+_WEIGHTS = {"float32": DType.F32, "bfloat16": DType.BF16}
 _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "static_alloc": ("boolean", _boolean),
     "static_shape": ("boolean", _boolean),
@@ -58,8 +66,9 @@ _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "subgraph": ("string", str),
     "is_dynamic": ("boolean", _boolean),
     "recompute": ("int (non-negative)", _count),
+    "weights": ("'float32' or 'bfloat16'", _weights),
 }
-"""All flags of MXNet's CachedOp, and `recompute`. Those that are not in FunctionFlags tune MXNet's engine and have no
+"""All flags of MXNet's CachedOp, `recompute` and `weights`. Those that are not in FunctionFlags tune MXNet's engine and have no
 effect."""
 
 
@@ -74,4 +83,4 @@ def parse_flags(flags: Iterable[tuple[str, Any]]) -> FunctionFlags:
             found[name] = parse(str(value))
         except (KeyError, ValueError):
             raise MXNetError(f"Invalid Parameter format for {name} expect {kind} but value='{value}'") from None
-    return FunctionFlags(found.get("static_alloc", False), found.get("static_shape", False), found.get("recompute"))
+    return FunctionFlags(**{f.name: found[f.name] for f in fields(FunctionFlags) if f.name in found})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from ...ir.caches import Cache
 from ...ir.graph import Graph, GraphError
 from ...ir.settings import settings
-from ...ir.types import TensorType
+from ...ir.types import DType, TensorType
 from ...passes.manager import Options
 from ...runtime.device import Device, DeviceError, Runnable
 from ...runtime.function import SIGNATURES, Call, Function, LazySpecialization, after_call, before_call
@@ -90,7 +90,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
     def specialise(self, types: tuple[TensorType, ...], training: bool, device: Device = HOST) -> SymbolSpecialization:
         """Infers shapes. The program is compiled when it first runs: recorded calls run the derivative's programs."""
         family = self._family_of(types, training, device)
-        known, options = self._families.find(family), Options(training=training)
+        known, options = self._families.find(family), self.options(training)
         is_dynamic = known is not None and types != known.first and not self.flags.static_shape
         if known is not None and is_dynamic and not training:  # its program knows the results: no graph is built
             program = self._program(types, options, device, known, None)
@@ -121,6 +121,10 @@ class SymbolFunction(Function["SymbolSpecialization"]):
             training,
             graph,
         )
+
+    def options(self, training: bool) -> Options:
+        """The options of the programs for calls that are not recorded."""
+        return Options(training=training, weights=DType.F32 if training else self.flags.weights)
 
     def _add_family(self, key: Hashable, types: tuple[TensorType, ...], layers: tuple[str, ...]) -> _Family:
         return self._families.find(key) or self._families.add(key, _Family(types, layers))
