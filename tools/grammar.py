@@ -16,6 +16,7 @@ from .profile_grammar import PROFILE_EXAMPLES, fill_profile
 from .records_grammar import IM2REC_EXAMPLES, REC2IDX_EXAMPLES, fill_im2rec, fill_rec2idx
 
 CPUS = ("host", "x86-64-v3", "x86-64-v4")
+WEIGHTS = ("f32", "bf16")
 PRESETS = ("imagenet", "insightface", "ssd")
 _SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*)?(:(?P<dtype>[a-z]+\d*))?")
 
@@ -37,6 +38,7 @@ _COMPILE_EXAMPLES = """\
 examples:
   mxforge compile resnet50 -o compiled-resnet50 --input-shape data=1,3,224,224
   mxforge run compiled-resnet50 --input cat.jpg --size 224
+  mxforge compile vgg16 -o compiled-vgg16 --input cat.jpg --preset imagenet --weights bf16
 """
 _CONVERT_EXAMPLES = """\
 examples:
@@ -162,6 +164,11 @@ def _add_shapes(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def _add_weights(parser: argparse._ActionsContainer) -> None:
+    text = "the dtype in which weights of products and convolutions are stored; bf16 rounds them (default: f32)"
+    parser.add_argument("--weights", choices=WEIGHTS, help=text)
+
+
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--input",
@@ -221,6 +228,7 @@ def _fill_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--softmax", action="store_true", help="show probabilities: the softmax of the classes")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--target", choices=("cpu", "reference"), help="reference interprets the graph with NumPy")
+    _add_weights(parser)
     _add_machine(parser)
 
 
@@ -230,6 +238,7 @@ def _fill_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", action="store_true", help="run the program and show the time of each launch")
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage of the compilation to this folder")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    _add_weights(parser)
     _add_machine(parser)
 
 
@@ -237,14 +246,17 @@ def _fill_profile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     _add_shapes(parser)
     fill_profile(parser)
+    _add_weights(parser)
     _add_machine(parser)
 
 
 def _fill_compile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
+    _add_inputs(parser)
     _add_shapes(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write")
     parser.add_argument("--force", action="store_true", help="replace an existing compiled folder")
+    _add_weights(parser)
     _add_machine(parser, "--target")
 
 
@@ -253,6 +265,7 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_shapes(parser)
     _add_inputs(parser)
     add_bench_options(parser)
+    _add_weights(parser)
     _add_cpu(parser)
 
 

@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from ..frontend.artifacts.numpy_files import read_npy, read_npz
+from ..frontend.dtypes import memory_dtype
+from ..ir.types import DType, TensorType
 from .errors import ToolError, UsageError
 from .images import SUFFIXES, ImageOptions, image_options, read_image
-from .models import no_such_input
+from .models import InputShapes, Model, data_types, no_such_input
+from .parameters import require_parameters
 
 
 def read_inputs(options: argparse.Namespace, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -113,3 +116,51 @@ def random_inputs(shapes: Mapping[str, tuple[Sequence[int], np.dtype]], seed: in
         return generator.standard_normal(tuple(shape)).astype(dtype) if normal else np.zeros(tuple(shape), dtype)
 
     return {name: make(shape, dtype) for name, (shape, dtype) in shapes.items()}
+
+
+# --- the inputs of a model --------------------------------------------------------------------------------------------
+
+
+def types_and_arrays(model: Model, options: argparse.Namespace) -> tuple[dict[str, TensorType], dict[str, np.ndarray]]:
+    """The types of the model's data, and the arrays in the files of `--input`, which determine shapes. Errors for
+    parameters without values, and for data that is not a label and has no file if other data has."""
+    arrays = read_inputs(options, model.data_names)
+    require_parameters(model, {**arrays, **options.shapes}, options.allow_missing)
+    given: InputShapes = {**options.shapes, **{name: (array.shape, None) for name, array in arrays.items()}}
+    for name in model.data_names if arrays else ():
+        if name not in arrays and not _is_label(name):
+            raise model.missing(name)
+    return data_types(model, given), arrays
+
+
+def complete_inputs(types: Mapping[str, TensorType], arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The arrays in the order of `types`, with zeros for labels: the outputs of a loss layer do not depend on them.
+    Random arrays if none is given."""
+    if not arrays:
+        return random_arrays(types)
+    labels = {n: np.zeros(t.shape, memory_dtype(t.dtype)) for n, t in types.items() if _is_label(n)}
+    return in_order({**labels, **arrays}, types)
+
+
+def random_arrays(types: Mapping[str, TensorType]) -> list[np.ndarray]:
+    """Random arrays of these types; see `random_inputs`."""
+    return list(random_inputs({name: (t.shape, memory_dtype(t.dtype)) for name, t in types.items()}).values())
+
+
+def in_order(arrays: Mapping[str, np.ndarray], types: Mapping[str, TensorType]) -> list[np.ndarray]:
+    """The arrays in the order of `types`. ToolError for a dtype that cannot be converted."""
+    return [_convertible(arrays[name], name, type) for name, type in types.items()]
+
+
+def _is_label(name: str) -> bool:
+    return name.endswith("_label")
+
+
+def _convertible(array: np.ndarray, name: str, type: TensorType) -> np.ndarray:
+    """The array. ToolError if the conversion to the model's dtype could lose more than precision."""
+    expected = np.dtype(np.float32) if type.dtype is DType.BF16 else type.dtype.numpy
+    if not np.can_cast(array.dtype, expected, "same_kind"):
+        raise ToolError(
+            f"input {name!r} is {array.dtype.name}, but the model requires {expected.name}: convert the file"
+        )
+    return array

@@ -17,7 +17,6 @@ from ..frontend.dtypes import memory_dtype
 from ..ir.program import Launch, Program
 from ..ir.settings import settings
 from ..ir.types import TensorType
-from ..passes.manager import Options
 from ..runtime.compile import compile_program
 from ..runtime.compiled_folder import read_folder
 from ..runtime.executable import Executable
@@ -35,6 +34,7 @@ from .models import (
     load_model,
     model_graph,
     output_arguments,
+    refuse_weights,
 )
 from .progress import Progress
 
@@ -68,11 +68,12 @@ def run(options: argparse.Namespace) -> int:
     files = find_model(options.model, options.epoch, options.params)
     with Progress(f"reading {files.name}") as progress:
         if files.compiled is not None:
+            refuse_weights(options)
             report = _inspect_compiled(files.compiled, options.profile)
         else:
             if options.dump is not None:
                 _dump_to(options.dump)
-            report = _inspect_symbol(load_model(files), options, progress)
+            report = _inspect_symbol(load_model(files, options.weights), options, progress)
     print(json.dumps(asdict(report), indent=1) if options.json else as_text(asdict(report)))
     return 0
 
@@ -96,7 +97,7 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     target = host_target()
     progress.step(f"compiling {model.name}")
     start = time.perf_counter()
-    program = compile_program(graph, Options(), target)
+    program = compile_program(graph, model.options(), target)
     report.compile_seconds = time.perf_counter() - start
     _describe(report, program)
     report.layers = describe_layers(model, graph, program)

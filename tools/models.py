@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,14 @@ from ..frontend.artifacts.named_arrays import FORMATS
 from ..frontend.checkpoint import load_named, without_kind
 from ..frontend.compiled import Argument, CompiledModel
 from ..frontend.symbol import Symbol, load
+from ..frontend.symbol.flags import FunctionFlags
 from ..frontend.symbol.function import SymbolFunction
 from ..frontend.symbol.network import Network
 from ..ir.dialects.mx.shapes import UNKNOWN, PartialShape, is_known
 from ..ir.graph import Graph
 from ..ir.suggestions import suggestion
 from ..ir.types import DType, Shape, TensorType
+from ..passes.manager import Options
 from .errors import ToolError, UsageError
 from .model_files import ModelFiles
 
@@ -34,13 +37,15 @@ InputShapes = Mapping[str, tuple[Shape, str | None]]
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A symbol with its parameters, which were read from the file `params`. None: there is no file `searched`."""
+    """A symbol with its parameters, which were read from the file `params`. None: there is no file `searched`.
+    Programs of the model store its weights in the dtype `weights`."""
 
     name: str
     symbol: Symbol
     parameters: Mapping[str, NDArray]
     params: Path | None = None
     searched: Path | None = None
+    weights: DType = DType.F32
 
     @cached_property
     def types(self) -> dict[str, TensorType]:
@@ -49,7 +54,11 @@ class Model:
 
     def function(self) -> SymbolFunction:
         """The model as a function of its data and parameters."""
-        return SymbolFunction(self.symbol, self.parameters, _identifier(self.name))
+        return SymbolFunction(self.symbol, self.parameters, _identifier(self.name), FunctionFlags(weights=self.weights))
+
+    def options(self) -> Options:
+        """The options with which programs of the model are compiled."""
+        return self.function().options(training=False)
 
     def input_types(self, types: Mapping[str, TensorType]) -> tuple[TensorType, ...]:
         """The types of all inputs; `types` are the types of the data."""
@@ -73,13 +82,21 @@ class Model:
         return Network(self.symbol._entries)
 
 
-def load_model(files: ModelFiles) -> Model:
-    """The model stored in MXNet's files."""
+def load_model(files: ModelFiles, weights: str | None = None) -> Model:
+    """The model stored in MXNet's files; `weights` is the value of `--weights`."""
     symbol = load(files.symbol)
     stored = _read(files.params) if files.params else {}
     known = set(symbol.list_inputs())
     parameters = {n: _dense(n, a) for n, a in stored.items() if n in known}
-    return Model(files.name, symbol, parameters, files.params, files.searched)
+    return Model(files.name, symbol, parameters, files.params, files.searched, DType(weights or DType.F32))
+
+
+def refuse_weights(options: argparse.Namespace) -> None:
+    """UsageError for `--weights` with a compiled folder."""
+    if options.weights:
+        raise UsageError(
+            "the weights of a compiled model are stored as compile was told: omit --weights"
+        )
 
 
 def _read(path: Path) -> Mapping[str, NDArray]:

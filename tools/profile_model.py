@@ -13,7 +13,6 @@ import numpy as np
 from ..codegen.driver import compile_steps
 from ..frontend.compiled import CompiledModel, load_compiled
 from ..frontend.dtypes import memory_dtype
-from ..passes.manager import Options
 from ..runtime.executable import Executable
 from ..runtime.host import host_target
 from ..runtime.probes import RunTimes, TimedRuns
@@ -22,7 +21,7 @@ from .errors import UsageError
 from .inputs import random_inputs
 from .inspect_model import memory_name
 from .model_files import ModelFiles, find_model
-from .models import bind_executable, data_types, load_model, model_graph
+from .models import bind_executable, data_types, load_model, model_graph, refuse_weights
 from .outputs import check_file, check_writable, write_file
 from .parameters import parameter_names, require_parameters
 from .peaks import Peaks, measure_peaks
@@ -69,6 +68,7 @@ def _check(options: argparse.Namespace, files: ModelFiles) -> None:
         check_writable(options.plot)
     if files.compiled is None:
         return
+    refuse_weights(options)
     if options.shapes:
         raise UsageError("the shapes of a compiled model are fixed: omit --input-shape")
     if options.plot is not None:
@@ -88,11 +88,11 @@ class _Source:
 
 
 def _symbol_source(files: ModelFiles, options: argparse.Namespace, progress: Progress) -> _Source:
-    model = load_model(files)
+    model = load_model(files, options.weights)
     require_parameters(model, options.shapes, options.allow_missing)
     types = data_types(model, options.shapes)
     progress.step(f"compiling {model.name}")
-    compiled = compile_steps(model_graph(model, types), host_target(), Options())
+    compiled = compile_steps(model_graph(model, types), host_target(), model.options())
     executable = Executable(compiled.program)
     operators = {node.name: node.op for node in model.network.nodes if not node.is_variable}
     missing = sum(name not in model.parameters for name in parameter_names(model))

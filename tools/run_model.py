@@ -11,15 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..frontend.compiled import CompiledModel, load_compiled
-from ..frontend.dtypes import memory_dtype
 from ..ir.settings import settings
-from ..ir.types import DType, TensorType
-from .errors import ToolError, UsageError
-from .inputs import random_inputs, read_inputs
+from .errors import UsageError
+from .inputs import complete_inputs, in_order, random_arrays, read_inputs, types_and_arrays
 from .model_files import ModelFiles, find_model
-from .models import InputShapes, bind, data_types, load_model
+from .models import bind, load_model, refuse_weights
 from .outputs import Classes, check_labels, check_output, check_place, describe, summary, write_outputs
-from .parameters import require_parameters
 from .progress import Progress
 
 _REPEAT, _WARMUP = 20, 2
@@ -95,51 +92,17 @@ def _program_and_inputs(
             raise UsageError(f"a compiled folder runs on the target cpu, not on {settings().target!r}")
         if options.shapes:
             raise UsageError("the shapes of a compiled model are fixed: omit --input-shape")
+        refuse_weights(options)
         model = load_compiled(files.compiled)
         arrays = read_inputs(options, model.input_names)
         types = {a.name: a.type for a in model.inputs}
         if not arrays:
-            return model, list(_random(types).values())
+            return model, random_arrays(types)
         missing = [name for name in model.input_names if name not in arrays]
         if missing:
             raise UsageError(f"input {missing[0]!r} is missing: pass --input {missing[0]}=FILE")
-        return model, _in_order(arrays, types)
-    loaded = load_model(files)
-    arrays = read_inputs(options, loaded.data_names)
-    require_parameters(loaded, {**arrays, **options.shapes}, options.allow_missing)
-    given: InputShapes = {**options.shapes, **{name: (array.shape, None) for name, array in arrays.items()}}
-    for name in loaded.data_names if arrays else ():
-        if name not in arrays and not _is_label(name):
-            raise loaded.missing(name)
-    types = data_types(loaded, given)
-    ordered = _in_order({**_blank_labels(types), **arrays}, types) if arrays else list(_random(types).values())
+        return model, in_order(arrays, types)
+    loaded = load_model(files, options.weights)
+    types, arrays = types_and_arrays(loaded, options)
     progress.step(f"compiling {loaded.name}")
-    return bind(loaded, types), ordered
-
-
-def _random(types: Mapping[str, TensorType]) -> dict[str, np.ndarray]:
-    return random_inputs({name: (t.shape, memory_dtype(t.dtype)) for name, t in types.items()})
-
-
-def _blank_labels(types: Mapping[str, TensorType]) -> dict[str, np.ndarray]:
-    """Zeros for labels: the outputs of a loss layer do not depend on them."""
-    return {n: np.zeros(t.shape, memory_dtype(t.dtype)) for n, t in types.items() if _is_label(n)}
-
-
-def _is_label(name: str) -> bool:
-    return name.endswith("_label")
-
-
-def _in_order(arrays: Mapping[str, np.ndarray], types: Mapping[str, TensorType]) -> list[np.ndarray]:
-    """The arrays in the order of `types`. ToolError for a dtype that cannot be converted."""
-    return [_convertible(arrays[name], name, type) for name, type in types.items()]
-
-
-def _convertible(array: np.ndarray, name: str, type: TensorType) -> np.ndarray:
-    """The array. ToolError if the conversion to the model's dtype could lose more than precision."""
-    expected = np.dtype(np.float32) if type.dtype is DType.BF16 else type.dtype.numpy
-    if not np.can_cast(array.dtype, expected, "same_kind"):
-        raise ToolError(
-            f"input {name!r} is {array.dtype.name}, but the model requires {expected.name}: convert the file"
-        )
-    return array
+    return bind(loaded, types), complete_inputs(types, arrays)

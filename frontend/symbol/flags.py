@@ -68,8 +68,8 @@ _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "recompute": ("int (non-negative)", _count),
     "weights": ("'float32' or 'bfloat16'", _weights),
 }
-"""All flags of MXNet's CachedOp, `recompute` and `weights`. Those that are not in FunctionFlags tune MXNet's engine and have no
-effect."""
+"""All flags of MXNet's CachedOp, `recompute` and `weights`. Those that are not in FunctionFlags tune MXNet's engine and
+have no effect."""
 
 
 def parse_flags(flags: Iterable[tuple[str, Any]]) -> FunctionFlags:

@@ -26,13 +26,13 @@ from mxforge.tools.bench import (
 )
 from mxforge.tools.bench.engines import ARGUMENTS, ENGINES, Numpy, TrainingProgram
 from mxforge.tools.bench.grammar import AUGMENTERS, OPERATORS, PEERS, READERS, STEPS, SUITES
-from mxforge.tools.bench.measure import difference
 from mxforge.tools.bench.photos import write_photos
 from mxforge.tools.bench.process import Worker, WorkerError
 from mxforge.tools.bench.report import time_text
 from mxforge.tools.bench.shapes import WORKLOADS, measure_workload
 from mxforge.tools.bench.suites import suite
 from mxforge.tools.bench.training import TRAININGS, Update
+from mxforge.tools.differences import difference
 from mxforge.tools.errors import ToolError
 
 QUICK = ("--repeat", "2", "--threads", "1")

@@ -25,7 +25,9 @@ from .shapes import measure_shapes
 from .workloads import Workload, suite_workloads
 
 _STDOUT = Path("-")
-_OF_MODELS = ("shapes", "batches", "inputs", "onnx", "torch", "epoch", "params", "allow_missing")
+_ROUNDED = 2e-2
+"""The tolerance for weights in bfloat16, of which each differs by up to 2^-9; measured networks differ by 6e-3."""
+_OF_MODELS = ("shapes", "batches", "inputs", "onnx", "torch", "epoch", "params", "allow_missing", "weights")
 _OF_COMPARISONS = ("against", "json", "markdown", "plot")
 _NAMES = {"shapes": "input-shape", "batches": "batch", "inputs": "input"}
 
@@ -50,9 +52,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _measure(workload: Workload, threads: int, options: argparse.Namespace, done: list[Measured]) -> int:
     """Measure once, report, and add the result to `done`. Returns the status."""
-    participants = [Participant("mxforge", sys.executable, workload.specs["mxforge"])]
+    participants = [Participant("mxforge", sys.executable, _own_spec(workload, options))]
     participants += [Participant(e, _python(e, options.pythons), workload.specs[e]) for e in options.against]
-    tolerance = workload.tolerance if options.tolerance is None else options.tolerance
+    least = max(workload.tolerance, _ROUNDED) if options.weights == "bf16" else workload.tolerance
+    tolerance = least if options.tolerance is None else options.tolerance
     try:
         with Progress("starting") as progress:
             outcome = measure(participants, list(workload.arrays.values()), options.repeat, threads, progress)
@@ -66,6 +69,12 @@ def _measure(workload: Workload, threads: int, options: argparse.Namespace, done
     done.append(measured)
     _write(done, options)
     return _judge(measured, known)
+
+
+def _own_spec(workload: Workload, options: argparse.Namespace) -> Mapping[str, Any]:
+    """The spec of mxforge itself. Peers have float32 weights, mxforge as its own peer too."""
+    spec = workload.specs["mxforge"]
+    return {**spec, "hybridize": {"weights": "bfloat16"}} if options.weights == "bf16" else spec
 
 
 def _judge(measured: Measured, known: Collection[Failure]) -> int:

@@ -115,9 +115,9 @@ class Mxnet:
             array.wait_to_read()
 
     def load_model(self, spec):
-        """`symbol`, `params` (a path or None), `inputs` (names)."""
+        """`symbol`, `params` (a path or None), `inputs` (names), `hybridize` (further options)."""
         block = self.mx.gluon.SymbolBlock.imports(spec["symbol"], spec["inputs"], spec["params"])
-        block.hybridize(**self.options)
+        block.hybridize(**dict(self.options, **spec.get("hybridize", {})))
         return block
 
     def hybrid(self, forward):

@@ -20,7 +20,7 @@ from ..convert_model import write_onnx
 from ..errors import ToolError, UsageError
 from ..inputs import random_inputs, read_inputs
 from ..model_files import ModelFiles, find_model
-from ..models import InputShapes, Model, data_types, load_model
+from ..models import InputShapes, Model, data_types, load_model, refuse_weights
 from ..parameters import require_parameters
 from ..progress import Progress
 from .workloads import Arrays, Workload, shapes_of
@@ -50,6 +50,7 @@ def _compiled(files: ModelFiles, folder: Path, options: argparse.Namespace) -> W
     """The workload of a compiled model, which runs on at most as many threads as it was compiled for."""
     if options.shapes or options.batches:
         raise UsageError("the shapes of a compiled model are fixed: omit --input-shape and --batch")
+    refuse_weights(options)
     stored = read_folder(folder)
     given = read_inputs(options, [a.name for a in stored.inputs])
     arrays = _filled({a.name: (a.type.shape, memory_dtype(a.type.dtype)) for a in stored.inputs}, given)
