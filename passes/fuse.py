@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from ..ir.dialects.core import Cast, Conv, ConvWeightGradient, Pointwise, Relayout, Reverse, Slice, Transpose
+from ..ir.dialects.core import Cast, Conv, ConvWeightGradient, Dot, Pointwise, Relayout, Reverse, Slice, Transpose
 from ..ir.graph import Graph, Node, Value
 from ..ir.symbolic import is_symbolic
 from ..ir.target import REFERENCE, Capabilities
+from ..ir.types import DType
 from .groups import Group, GroupGraph, find_dataflow
 from .kinds import INDEX_MAPS, Kind, kind_of
 from .manager import Context, Pass
@@ -174,12 +175,12 @@ class _Fuser:
                 return False
 
     def absorb_moves_of_weights(self) -> None:
-        """Merge what moves parameters along their axes into the region of the convolution whose weights they are:
-        weights are packed, in whichever order they are read."""
+        """Merge what moves parameters along their axes into the region of the convolution whose weights they are, and
+        what rounds the weights of any contraction: weights are packed, in whichever order they are read."""
         parameters = {self.graph.inputs[i] for i in self.graph.parameters}
         for node in self.flow.producers:
             moves = self._moves_of(node.inputs[1], parameters) if isinstance(node.op, Conv) else []
-            for source in moves:
+            for source in moves or _rounding_of(node):
                 before, own = self.groups.of[source], self.groups.of[node]
                 if len(before.nodes) > 1 or not self._is_read_by(own, source) or self.groups.closes_cycle(before, own):
                     break
@@ -204,6 +205,14 @@ class _Fuser:
         nodes = (*before.nodes, *own.nodes)
         flat = all(isinstance(n.op, Pointwise | Cast) for n in nodes)
         return flat and sum(n in self.flow.leaving for n in nodes) <= _MAX_RESULTS
+
+
+def _rounding_of(node: Node) -> list[Node]:
+    """The node that rounds the weights of a contraction from the dtype of its sums to bfloat16."""
+    source = node.inputs[1].node if isinstance(node.op, Conv | Dot) else None
+    if source is None or not isinstance(source.op, Cast) or source.op.dtype is not DType.BF16:
+        return []
+    return [source] if source.inputs[0].type.dtype is node.op.accumulator is DType.F32 else []
 
 
 def _has_rows(node: Node, rows: Rows) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from ..ir.dialects.core import Conv, CoreBuilder, Dot
 from ..ir.graph import Graph, GraphBuilder, Node, Value
@@ -18,7 +19,7 @@ class NarrowWeights(Pass):
     narrower dtype than float32.
 
     A weight is a right operand that depends on parameters alone, of a product whose left operand does not. Weights of
-    depthwise convolutions, which are few, and in loops stay float32. Needs: core. Keeps: values up to the rounding of
+    depthwise convolutions, vectors, and weights in loops stay float32. Needs: core. Keeps: values up to the rounding of
     weights, once, to nearest even.
     """
 
@@ -50,10 +51,14 @@ class _Narrower:
 
     def _has_weights(self, node: Node) -> bool:
         x, w = node.inputs
-        if w not in self.weights or x in self.prepared or _is_depthwise(node):
+        if w not in self.weights or x in self.prepared or _has_few_weights(node):
             return False
         return x.type.dtype is w.type.dtype is node.outputs[0].type.dtype is DType.F32
 
 
-def _is_depthwise(node: Node) -> bool:
-    return isinstance(node.op, Conv) and node.op.groups > 1 and node.inputs[1].type.shape[1] == 1
+def _has_few_weights(node: Node) -> bool:
+    """True for a depthwise convolution, and a product with a vector."""
+    shape = node.inputs[1].type.shape
+    if isinstance(node.op, Conv):
+        return node.op.groups > 1 and shape[1] == 1
+    return isinstance(node.op, Dot) and prod(shape[a] for a in node.op.rhs_free(len(shape))) == 1

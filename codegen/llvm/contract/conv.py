@@ -280,4 +280,5 @@ def _weight_source(shape: ConvShape, grouping: Grouping) -> WeightSource:
         filters=shape.filters,
         merged=grouping.merged,
         dtype=shape.kernel.buffer(shape.w.buffer).dtype,
+        rounded=shape.weights,
     )

@@ -145,7 +145,12 @@ def depthwise_filters(shape: ConvShape, schedule: DepthwiseSchedule, kind: str) 
     taps = tuple(offsets(tuple(w.taps for w in shape.windows), weight_strides(shape)[1]))
     vectors = -(-shape.groups // schedule.lanes)
     source = WeightSource(
-        base=at.base, groups=(0,), filter=at.strides[shape.group], filters=shape.groups, dtype=buffer.dtype
+        base=at.base,
+        groups=(0,),
+        filter=at.strides[shape.group],
+        filters=shape.groups,
+        dtype=buffer.dtype,
+        rounded=shape.weights,
     )
     return PackedPanels(
         kind=kind,

@@ -59,6 +59,7 @@ from .line_taps import line_taps
 from .packed_rows import packed_rows
 from .packing import packed_panels
 from .problem import Problem
+from .rounded_copy import rounded_copy
 from .tiles import emit_tiles, panel_kinds, workspace_bytes, workspace_slot
 from .weight_gradient import emit_weight_gradient
 from .winograd import WinogradNest, winograd_filters, winograd_kinds, winograd_workspace
@@ -184,7 +185,10 @@ def _emit_dots(shape: GemmShape, schedule: GemvSchedule, target: Cpu, module: Mo
     problem = replace(problem, epilogue=epilogue)
     size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
     finish = _finish(module, shape.kernel, shape.store, _product_sums(shape, problem), epilogue, symbol)
-    return Emission((emit_gemv(module, problem, schedule, symbol), *finish), size)
+    weights = shape.kernel.buffer(shape.rhs.buffer)
+    rounds = weights.dtype is not shape.weights
+    packings = ((problem.w_slot, rounded_copy(weights, shape.weights)),) if rounds else ()
+    return Emission((emit_gemv(module, problem, schedule, symbol), *finish), size, packings)
 
 
 def _emit_product(

@@ -59,6 +59,7 @@ def gemm_problem(shape: GemmShape, left_form: PackedRows | None = None) -> Probl
             filters=channels,
             dtype=rhs.dtype,
             parts=tuple(operand(shape, load).base - right.base for load in shape.parts),
+            rounded=shape.weights,
         ),
         w_slot=kernel.buffers.index(rhs),
         epilogue=epilogue,

@@ -22,14 +22,14 @@ def emit_gemv(module: ModuleBuilder, problem: Problem, schedule: GemvSchedule, s
     """A launch over blocks of columns of each group."""
     kernel = _Gemv(module, problem, schedule, symbol)
     kernel.emit()
-    work = problem.depth * schedule.channels * memory_type_of(problem.weights.dtype).bytes
+    work = problem.depth * schedule.channels * Type.of(problem.weight_kind).bytes
     return LaunchSpec(symbol, kernel.blocks * prod(problem.groups), max(1, _GRAIN_BYTES // work))
 
 
 class _Gemv:
     def __init__(self, module: ModuleBuilder, problem: Problem, schedule: GemvSchedule, symbol: str) -> None:
         self.problem, self.schedule = problem, schedule
-        self.scalar, self.weight = Type.of(problem.kind), memory_type_of(problem.weights.dtype)
+        self.scalar, self.weight = Type.of(problem.kind), Type.of(problem.weight_kind)
         self.vector = Type.of(problem.kind, schedule.lanes)
         self.blocks = -(-problem.channels // schedule.channels)
         self.tables = problem.tables

@@ -12,7 +12,7 @@ from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
-from ..types import I1, I32, I64, Type, memory_type_of
+from ..types import I1, I32, I64, Type, memory_type_of, type_of
 from .points import offset_table
 from .problem import NO_WEIGHT, Box, Offsets, Problem, WeightSource, count_of
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument
@@ -129,7 +129,8 @@ class _Packer:
                 mask & f.splat(f.cmp("ne", offset, NO_WEIGHT), I1.with_lanes(self.p.lanes)) if self.has_gaps else mask
             )
             value = self._read(f.gep(start, offset, self.element), channel, places, mask)
-            wide = f.convert(value, self.vector.kind, signed=self.p.weights.dtype.is_signed)
+            rounded = f.convert(value, type_of(self.p.weights.rounded).kind)
+            wide = f.convert(rounded, self.vector.kind, signed=self.p.weights.dtype.is_signed)
             f.store(wide, f.gep(out, e * width, self.vector.scalar))
 
     def _places(self, channels: Value) -> tuple[Value, Value | None]:

@@ -68,8 +68,8 @@ class WeightSource:
     """The address of a filter's first weight: base + groups * (group of the problem) + member * (group within it) +
     filter * (filter within that group).
 
-    One group of the problem consists of `merged` groups with `filters` filters each. `parts` are the offsets of the
-    weights of each part of a product."""
+    One group of the problem consists of `merged` groups with `filters` filters each. `dtype` is that in memory; packing
+    rounds the weights to `rounded`. `parts` are the offsets of the weights of each part of a product."""
 
     base: int
     groups: tuple[int, ...]
@@ -78,6 +78,7 @@ class WeightSource:
     filters: int
     merged: int = 1
     dtype: DType
+    rounded: DType
     parts: tuple[int, ...] = (0,)
 
 
@@ -124,7 +125,7 @@ class Problem:
     @property
     def weight_kind(self) -> str:
         """The element type of packed weights: bfloat16 is widened as it is read."""
-        narrow = self.weights.dtype is DType.BF16 and self.dtype is DType.F32
+        narrow = self.weights.rounded is DType.BF16 and self.dtype is DType.F32
         return type_of(DType.BF16).kind if narrow else self.kind
 
     @property

@@ -10,7 +10,7 @@ from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
-from ..types import F32, F64, I64, memory_type_of
+from ..types import F32, F64, I64, memory_type_of, type_of
 from .problem import WeightSource
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument
 from .winograd_math import combine, filter_matrix
@@ -93,20 +93,17 @@ class _Packer:
 
     def _transform(self, start: Value, places: Value, mask: Value, target: Value, width: Value) -> None:
         f, p = self.f, self.p
-        matrix, wide = filter_matrix(p.output), F64.with_lanes(p.lanes)
-        rows, columns = p.taps
-        taps = [
-            [
-                f.convert(
-                    f.gather(f.gep(start, y * rows + x * columns, self.element), places, self.element, mask), wide.kind
-                )
-                for x in range(3)
-            ]
-            for y in range(3)
-        ]
+        matrix = filter_matrix(p.output)
+        taps = [[self._tap(start, y, x, places, mask) for x in range(3)] for y in range(3)]
         half = [[combine(f, g, [taps[y][x] for y in range(3)]) for x in range(3)] for g in matrix]
         for a, row in enumerate(half):
             for b, g in enumerate(matrix):
                 frequency = a * len(matrix) + b
                 value = f.convert(combine(f, g, row), "float")
                 f.store(value, f.gep(target, width * (frequency * p.depth), value.type.scalar))
+
+    def _tap(self, start: Value, y: int, x: int, places: Value, mask: Value) -> Value:
+        """The weights of tap (y, x) of all filters of a vector, as doubles."""
+        f, weights, (rows, columns) = self.f, self.p.weights, self.p.taps
+        value = f.gather(f.gep(start, y * rows + x * columns, self.element), places, self.element, mask)
+        return f.convert(f.convert(value, type_of(weights.rounded).kind), F64.kind)

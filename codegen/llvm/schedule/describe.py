@@ -14,6 +14,7 @@ from math import prod
 from ....ir.kernel import (
     Affine,
     AxisKind,
+    Cast,
     Contract,
     ContractionKind,
     Expr,
@@ -23,6 +24,7 @@ from ....ir.kernel import (
     Store,
     Window,
     contracts,
+    dtype_of,
 )
 from ....ir.types import DType
 from ...lower_contract import input_index
@@ -88,11 +90,13 @@ class Windowed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvShape(Windowed):
     """A convolution with `channels` input channels and `filters` output channels per group; `filter` names the kernel's
-    axis of the latter. The index of `x` counts positions of the input including interior zeros.
+    axis of the latter. The index of `x` counts positions of the input including interior zeros. `weights` is the dtype
+    of the weights; those that are wider in memory are rounded when they are packed.
     """
 
     contract: Contract
     w: Load
+    weights: DType
     store: Store
     filter: str
 
@@ -179,7 +183,8 @@ class WeightGradientShape:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemmShape:
     """out[batch, row, column] = sum over `inner` of lhs * rhs. Vectors run along axis `column`: the contiguous axis of
-    the result if only one operand has it; NO_AXIS if no operand has an axis that the other lacks.
+    the result if only one operand has it; NO_AXIS if no operand has an axis that the other lacks. `weights` is the
+    dtype of the right operand, as for a ConvShape.
 
     A product can have several `parts`, of which the epilogue reads the sums at the same row and column: their right
     operands are reads of one buffer that differ in constant offsets.
@@ -189,6 +194,7 @@ class GemmShape:
     contract: Contract
     lhs: Load
     parts: tuple[Load, ...]
+    weights: DType
     store: Store
     batches: tuple[str, ...]
     rows: tuple[str, ...]
@@ -213,11 +219,6 @@ class GemmShape:
         return self.contract.accumulator
 
     @property
-    def weights(self) -> DType:
-        """The dtype of the right operand."""
-        return self.kernel.buffer(self.rhs.buffer).dtype
-
-    @property
     def is_uniform(self) -> bool:
         """True if both operands have the dtype of the sums, so that they can be read without conversion."""
         return self.dtype is self.weights is self.accumulator
@@ -237,25 +238,24 @@ def extent_of(kernel: Kernel, axis: str) -> int:
 
 
 def describe_contraction(kernel: Kernel) -> Contraction:
-    """The contraction of `kernel`. ContractionError unless the kernel is one Store of one Contract of Loads, or stores
-    at one index functions of products that differ only in where they begin to read one operand."""
+    """The contraction of `kernel`. ContractionError unless the kernel is one Store of one Contract of Loads, of which
+    the right one can be rounded to bfloat16, or stores at one index functions of products that differ only in where
+    they begin to read one operand.
+    """
     parts = parts_of(kernel)
     stores = [s for s in kernel.stages if isinstance(s, Store)]
-    for lhs, rhs in ((c.lhs, c.rhs) for c in parts):
-        if not isinstance(lhs, Load) or not isinstance(rhs, Load):
-            raise ContractionError(f"{kernel.name}: the operands of a contraction must be loads, got {lhs} and {rhs}")
     if not parts:
         raise ContractionError(f"{kernel.name}: expected a Contract in a stored value, found 0")
     contract, *more = parts
     if more or len(kernel.stages) > 1:
         return _product_of_parts(kernel, stores, parts)
-    store, lhs, rhs = stores[0], contract.lhs, contract.rhs
-    assert isinstance(lhs, Load) and isinstance(rhs, Load)
+    store = stores[0]
+    lhs, rhs, weights = _operands(kernel, contract)
     if contract.kind is ContractionKind.CONVOLUTION:
-        return _convolution(kernel, store, contract, replace(lhs, index=input_index(contract)), rhs)
+        return _convolution(kernel, store, contract, replace(lhs, index=input_index(contract)), rhs, weights)
     if contract.kind is ContractionKind.WEIGHT_GRADIENT:
         return _weight_gradient(kernel, store, contract, replace(lhs, index=input_index(contract)), rhs)
-    return _product(kernel, store, contract, lhs, rhs)
+    return _product(kernel, store, contract, lhs, rhs, weights)
 
 
 def parts_of(kernel: Kernel) -> tuple[Contract, ...]:
@@ -263,8 +263,20 @@ def parts_of(kernel: Kernel) -> tuple[Contract, ...]:
     return tuple(sorted(contracts(kernel), key=lambda c: (_offsets(c.lhs), _offsets(c.rhs))))
 
 
+def _operands(kernel: Kernel, contract: Contract) -> tuple[Load, Load, DType]:
+    """The operands of a contraction, and the dtype to which the right one is rounded when it is packed."""
+    lhs, rhs = contract.lhs, contract.rhs
+    weights = dtype_of(kernel, rhs)
+    if isinstance(rhs, Cast) and weights is DType.BF16 and contract.accumulator is DType.F32:
+        rhs = rhs.operand
+    if not isinstance(lhs, Load) or not isinstance(rhs, Load):
+        raise ContractionError(f"{kernel.name}: the operands of a contraction must be loads, got {lhs} and {rhs}")
+    return lhs, rhs, weights
+
+
 def _offsets(operand: Expr) -> list[int]:
-    index = operand.index if isinstance(operand, Load) else ()
+    read = operand.operand if isinstance(operand, Cast) else operand
+    index = read.index if isinstance(read, Load) else ()
     return [i.offset for i in index if isinstance(i, Affine)]
 
 
@@ -272,10 +284,7 @@ def _product_of_parts(kernel: Kernel, stores: Sequence[Store], parts: Sequence[C
     """The product whose epilogue has several stages."""
     if any(c.kind is not ContractionKind.PRODUCT for c in parts) or len({s.index for s in stores}) != 1:
         raise ContractionError(f"{kernel.name}: several sums or results of a contraction that is no matrix product")
-    found: list[GemmShape] = []
-    for contract in parts:
-        assert isinstance(contract.lhs, Load) and isinstance(contract.rhs, Load)
-        found.append(_product(kernel, stores[0], contract, contract.lhs, contract.rhs))
+    found = [_product(kernel, stores[0], contract, *_operands(kernel, contract)) for contract in parts]
     first = found[0]
     if any(p.lhs != first.lhs or _without_offsets(p.rhs) != _without_offsets(first.rhs) for p in found):
         raise ContractionError(f"{kernel.name}: {len(parts)} products of different operands")
@@ -286,7 +295,7 @@ def _without_offsets(load: Load) -> Load:
     return replace(load, index=tuple(Affine(i.terms) if isinstance(i, Affine) else i for i in load.index))
 
 
-def _convolution(kernel: Kernel, store: Store, contract: Contract, x: Load, w: Load) -> ConvShape:
+def _convolution(kernel: Kernel, store: Store, contract: Contract, x: Load, w: Load, weights: DType) -> ConvShape:
     outs, taps = {v.out for v in contract.windows}, {v.tap for v in contract.windows}
     images = [a for a in contract.rows if a not in outs]
     channels = [a for a in contract.inner if a not in taps]
@@ -304,6 +313,7 @@ def _convolution(kernel: Kernel, store: Store, contract: Contract, x: Load, w: L
         contract=contract,
         x=x,
         w=w,
+        weights=weights,
         store=store,
         windows=windows,
         batch=images[0],
@@ -384,14 +394,17 @@ def axes_of(load: Load) -> set[str]:
     return {a for i in load.index if isinstance(i, Affine) for a, _ in i.terms}
 
 
-def _product(kernel: Kernel, store: Store, contract: Contract, lhs: Load, rhs: Load) -> GemmShape:
+def _product(kernel: Kernel, store: Store, contract: Contract, lhs: Load, rhs: Load, weights: DType) -> GemmShape:
     """A matrix product. A batch axis that the right operand does not have is one of the rows."""
     column = _contiguous_axis(kernel, store)
     parallel = [a.name for a in kernel.axes if a.kind is AxisKind.PARALLEL]
     only_lhs = [a for a in parallel if a not in axes_of(rhs)]
     only_rhs = [a for a in parallel if a not in axes_of(lhs)]
     if column in only_lhs or not only_rhs:
+        if weights is not kernel.buffer(rhs.buffer).dtype:
+            raise ContractionError(f"{kernel.name}: the columns of the result are not those of rounded weights")
         lhs, rhs, only_rhs = rhs, lhs, only_lhs
+        weights = kernel.buffer(rhs.buffer).dtype
     in_rhs = axes_of(rhs)
     column = column if column in only_rhs else only_rhs[-1] if only_rhs else NO_AXIS
     return GemmShape(
@@ -399,6 +412,7 @@ def _product(kernel: Kernel, store: Store, contract: Contract, lhs: Load, rhs: L
         contract=contract,
         lhs=lhs,
         parts=(rhs,),
+        weights=weights,
         store=store,
         batches=tuple(a for a in parallel if a in in_rhs and a != column),
         rows=tuple(a for a in parallel if a not in in_rhs and a != column),  # or in neither operand
