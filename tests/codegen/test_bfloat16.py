@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from bfloats import rounded
 from compiled import compiled, run_program
 from goldens import Golden, operator_goldens
 from mxforge.ir.dialects.core import evaluate_graph
@@ -22,14 +23,6 @@ LOOSE = {"BilinearSampler", "SpatialTransformer", "_contrib_ROIAlign", "RNN"}
 ELSEWHERE = ("_linalg", "_image", "_contrib_Deformable", "_contrib_Modulated", "_contrib_RROI", "multi_", "_multi")
 ELSEWHERE += ("_random_pdf", "_contrib_Proposal", "_contrib_MultiProposal")
 MOST_CALLS = 3
-
-
-def rounded(x: np.ndarray) -> np.ndarray:
-    """float32 values rounded to bfloat16, ties to even; other dtypes unchanged."""
-    if x.dtype != np.float32:
-        return x
-    bits = x.view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
 
 
 def takes_floats(golden: Golden) -> bool:
