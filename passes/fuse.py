@@ -209,7 +209,9 @@ class _Fuser:
 
 def _rounding_of(node: Node) -> list[Node]:
     """The node that rounds the weights of a contraction from the dtype of its sums to bfloat16."""
-    source = node.inputs[1].node if isinstance(node.op, Conv | Dot) else None
+    if not isinstance(node.op, Conv | Dot):
+        return []
+    source = node.inputs[1].node
     if source is None or not isinstance(source.op, Cast) or source.op.dtype is not DType.BF16:
         return []
     return [source] if source.inputs[0].type.dtype is node.op.accumulator is DType.F32 else []

@@ -56,7 +56,7 @@ def test_weights_computed_from_parameters() -> None:
     b = CoreBuilder()
     x, v, g = b.input(tensor(2, 3)), parameter(b, 4, 3), parameter(b, 4)
     result = narrowed(b.build([dense(b, x, b.mul(v, b.broadcast(g, (4, 3), (0,))))]))
-    x, v, g = random_inputs(result)
+    x, v, g = (np.asarray(a, np.float32) for a in random_inputs(result))
     np.testing.assert_allclose(evaluate_graph(result, [x, v, g])[0], x @ rounded(v * g[:, None]).T, rtol=1e-6)
 
 

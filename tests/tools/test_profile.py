@@ -56,6 +56,16 @@ def test_report(mxforge: Any, convnet: Path) -> None:
     assert {"Convolution", "BatchNorm", "Deconvolution", "FullyConnected"} <= operators
 
 
+def test_narrow_weights_are_half_of_the_bytes(mxforge: Any, tmp_path: Path) -> None:
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=64, no_bias=True, name="fc")
+    prefix = saved(net, tmp_path, fc_weight=mx.nd.ones((64, 512)))
+    found = [
+        profile(mxforge, prefix, "--input-shape", "data=1,512", "--weights", w)["total"]["bytes"]
+        for w in ("f32", "bf16")
+    ]
+    assert found[0] - found[1] == 2 * 64 * 512
+
+
 def test_layers_sum_their_launches(mxforge: Any, convnet: Path) -> None:
     report = profile(mxforge, convnet, *SHAPE)
     launches = report["launches"]

@@ -130,7 +130,7 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--torch", type=Path, metavar="FILE", help="the model for torch: TorchScript, or saved by torch.export"
     )
-    text = "largest difference (default: 1e-5; 2e-2 with --weights bf16; more for steps of training)"
+    text = "largest difference (default: 1e-5; 5e-2 with --weights bf16; more for steps of training)"
     parser.add_argument("--tolerance", type=float, metavar="X", help=text)
     text = "write the figures to this file; without FILE or with -, print them instead of text"
     parser.add_argument("--json", type=Path, nargs="?", const=Path("-"), metavar="FILE", help=text)
