@@ -283,7 +283,8 @@ def schedule_dots(shape: GemmShape, target: Cpu) -> GemvSchedule | None:
         return None
     if not is_contiguous_along_reduction(shape):
         return None
-    return GemvSchedule(lanes=sum_lanes(shape.accumulator, 1, target), rows=rows, channels=max(2, 8 // rows))
+    channels = max(target.vector_registers // 8, 8 // rows)  # columns are streams of memory, of which many are faster
+    return GemvSchedule(lanes=sum_lanes(shape.accumulator, 1, target), rows=rows, channels=channels)
 
 
 def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) -> TileSchedule | None:
