@@ -1,4 +1,4 @@
-"""Rounds the weights of products and convolutions to the 16-bit float in which the user wants them stored."""
+"""Rounds the weights of products and convolutions to the 16-bit float of `Options.weights`."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def load_model(files: ModelFiles, weights: str | None = None) -> Model:
 def refuse_weights(options: argparse.Namespace) -> None:
     """UsageError for `--weights` with a compiled folder."""
     if options.weights:
-        raise UsageError("the weights of a compiled model are stored as compile was told: omit --weights")
+        raise UsageError("the dtype of the weights of a compiled model is fixed: omit --weights")
 
 
 def _read(path: Path) -> Mapping[str, NDArray]:

@@ -76,8 +76,8 @@ def transposed() -> Graph:
     """A transposed convolution, whose weights are moved."""
     b = CoreBuilder("transposed")
     x, w = b.input(tensor(1, 12, 6, 6)), weights(b, 12, 20, 3, 3)
-    turned = b.reverse(b.transpose(w, (1, 0, 2, 3)), (2, 3))
-    return b.build([b.conv(x, turned, (1, 1), ((2, 1),) * 2, (2, 2))])
+    moved = b.reverse(b.transpose(w, (1, 0, 2, 3)), (2, 3))
+    return b.build([b.conv(x, moved, (1, 1), ((2, 1),) * 2, (2, 2))])
 
 
 def normalized() -> Graph:
