@@ -52,6 +52,23 @@ def test_convolution(name: str, wrt: tuple[int, ...]) -> None:
     assert relative_error(found, evaluate_graph(graph, inputs)[0]) <= 2e-6
 
 
+@pytest.mark.parametrize("name", ["dense", "convolution"])
+def test_rounded_weights(name: str) -> None:
+    """Kernels round float32 weights as they load them."""
+    b = CoreBuilder("net")
+    if name == "dense":
+        x, w = b.input(tensor(17, 40)), b.input(tensor(33, 40))
+        result = b.dot(x, b.cast(w, DType.BF16), (), (), (1,), (1,), DType.F32)
+    else:
+        x, w = b.input(tensor(2, 5, 9, 8)), b.input(tensor(7, 5, 3, 3))
+        result = b.conv(x, b.cast(w, DType.BF16), (1, 1), ((1, 1),) * 2, accumulator=DType.F32)
+    graph = b.build([result])
+    inputs = random_inputs(graph)
+    (found,), kernels = run_graph(graph, inputs)
+    assert len(kernels) == 1
+    assert relative_error(found, evaluate_graph(graph, inputs)[0]) <= 2e-6
+
+
 def test_a_convolution_of_doubles_uses_a_plain_sum() -> None:
     spec = ConvSpec((1, 1), (1, 0), (1, 1), interior=(2, 1))
     kernel = conv_kernel((1, 3, 4, 5), (4, 3, 3, 2), spec, DType.F64)

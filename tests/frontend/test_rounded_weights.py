@@ -73,6 +73,23 @@ def test_new_shapes() -> None:
         np.testing.assert_allclose(net(x).asnumpy(), exact(x).asnumpy(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("steps", [3, 200])
+def test_recurrent_layers(steps: int) -> None:
+    """Weights that all steps read are rounded once, whether the loop is unrolled or not."""
+    x = mx.nd.random.normal(shape=(steps, 1, 9))
+    exact, net = (mx.gluon.rnn.LSTM(12, input_size=9, num_layers=2) for _ in range(2))
+    for layer in (exact, net):
+        layer.initialize()
+    for ours, theirs in zip(net.collect_params().values(), exact.collect_params().values(), strict=True):
+        ours.set_data(theirs.data())
+    exact.hybridize()
+    net.hybridize(weights="bfloat16")
+    found = net(x).asnumpy()
+    assert np.abs(found - exact(x).asnumpy()).max() > 1e-6
+    round_weights(exact)
+    np.testing.assert_array_equal(found, exact(x).asnumpy())
+
+
 def test_parameters_stay_float32_and_can_change() -> None:
     net = network(weights="bfloat16")
     before = [p.data().asnumpy() for p in net.collect_params().values()]
