@@ -53,13 +53,12 @@ from .depthwise_gradient import emit_depthwise_gradient
 from .elementwise import SumsWalk, emit_elementwise
 from .epilogue import Epilogue, Operand, make_epilogue
 from .gemm import emit_widening, gemm_problem, is_widened, widened_elements
-from .gemv import emit_gemv
+from .gemv import emit_gemv, gemv_packing
 from .kind import ScheduleKind
 from .line_taps import line_taps
 from .packed_rows import packed_rows
 from .packing import packed_panels
 from .problem import Problem
-from .rounded_copy import rounded_copy
 from .tiles import emit_tiles, panel_kinds, workspace_bytes, workspace_slot
 from .weight_gradient import emit_weight_gradient
 from .winograd import WinogradNest, winograd_filters, winograd_kinds, winograd_workspace
@@ -185,9 +184,8 @@ def _emit_dots(shape: GemmShape, schedule: GemvSchedule, target: Cpu, module: Mo
     problem = replace(problem, epilogue=epilogue)
     size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
     finish = _finish(module, shape.kernel, shape.store, _product_sums(shape, problem), epilogue, symbol)
-    weights = shape.kernel.buffer(shape.rhs.buffer)
-    rounds = weights.dtype is not shape.weights
-    packings = ((problem.w_slot, rounded_copy(weights, shape.weights)),) if rounds else ()
+    packing = gemv_packing(problem, schedule)
+    packings = ((problem.w_slot, packing),) if packing else ()
     return Emission((emit_gemv(module, problem, schedule, symbol), *finish), size, packings)
 
 
