@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...ir.types import DType
 from ...runtime.parameter_version import ParameterVersion
 from ..base import MXNetError
 from ..ndarray import NDArray
@@ -26,7 +27,10 @@ class CachedOp:
     __module__ = "mxforge.ndarray"  # as in MXNet
 
     def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:
-        self._function = SymbolFunction(sym, flags=parse_flags(flags))
+        found = parse_flags(flags)
+        if found.weights is not DType.F32:
+            raise MXNetError("weights is for blocks (hybridize): all inputs of a CachedOp are data")
+        self._function = SymbolFunction(sym, flags=found)
         self._stamp = ParameterVersion().refresh([])
 
     def __call__(self, *args: NDArray, out: NDArray | Sequence[NDArray] | None = None) -> Any:

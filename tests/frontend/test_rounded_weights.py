@@ -143,6 +143,11 @@ def test_the_cache_on_disk_tells_them_apart() -> None:
     assert (found[0] != found[1]).any()
 
 
+def test_functions_without_parameters_refuse_it() -> None:
+    with pytest.raises(mx.MXNetError, match="weights is for blocks"):
+        mx.nd.CachedOp(mx.sym.relu(mx.sym.var("x")), [("weights", "bfloat16")])
+
+
 @pytest.mark.parametrize("value", ["bf16", "float16", 8])
 def test_other_dtypes_are_refused(value: Any) -> None:
     message = f"Invalid Parameter format for weights expect 'float32' or 'bfloat16' but value='{value}'"

@@ -85,7 +85,10 @@ def test_bench_compares_with_exact_peers(mxforge: Any, convnet: Path, monkeypatc
 
     monkeypatch.setattr(command, "measure", measure)
     options = ("bench", convnet, *SHAPE, "--threads", "1", "--against", "mxforge")
-    assert mxforge(*options, *BF16).status == 0
+    done = mxforge(*options, *BF16)
+    assert done.status == 0 and done.out.startswith(
+        "convnet, weights of mxforge in bf16: data (2, 3, 32, 32); 1 thread"
+    )
     assert mxforge(*options, *BF16, "--tolerance", "0.01").status == 1
     assert mxforge(*options).status == 1
     ours, peer, *_ = (Mxforge("mxforge").load(p.spec, [np.ones((2, 3, 32, 32), np.float32)]) for p in seen)

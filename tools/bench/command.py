@@ -55,14 +55,16 @@ def _measure(workload: Workload, threads: int, options: argparse.Namespace, done
     """Measure once, report, and add the result to `done`. Returns the status."""
     participants = [Participant("mxforge", sys.executable, _own_spec(workload, options))]
     participants += [Participant(e, _python(e, options.pythons), workload.specs[e]) for e in options.against]
-    least = max(workload.tolerance, _ROUNDED) if options.weights == "bf16" else workload.tolerance
+    rounds = options.weights == "bf16"
+    name = f"{workload.name}, weights of mxforge in bf16" if rounds else workload.name
+    least = max(workload.tolerance, _ROUNDED) if rounds else workload.tolerance
     tolerance = least if options.tolerance is None else options.tolerance
     try:
         with Progress("starting") as progress:
             outcome = measure(participants, list(workload.arrays.values()), options.repeat, threads, progress)
     except ToolError as error:
         return _say(str(error))
-    conditions = Conditions(workload.name, workload.shapes, workload.batch, threads, options.repeat, tolerance)
+    conditions = Conditions(name, workload.shapes, workload.batch, threads, options.repeat, tolerance)
     measured = Measured(conditions, outcome)
     if options.json != _STDOUT:
         print("\n" * bool(done) + as_text(measured), flush=True)

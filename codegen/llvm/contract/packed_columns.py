@@ -38,7 +38,7 @@ class PackedColumns:
 
     @property
     def stride(self) -> int:
-        """The elements between columns of a block; between columns, if a block has one."""
+        """The elements from the start of a column to that of the next one."""
         return self.lanes if self.block > 1 else self.padded_depth
 
     @property
