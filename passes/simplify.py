@@ -152,7 +152,7 @@ def _dot(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | Non
     for matrix, number, (contracted, axes) in zip(operands, operands[::-1], sides, strict=True):
         factor = splat(number)
         if factor is not None:
-            sums = b.sum(matrix, contracted)
+            sums = b.sum(b.cast(matrix, out.dtype), contracted)
             return b.mul(b.broadcast(sums, out.shape, tuple(axes)), factor)
     return None
 
