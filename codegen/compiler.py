@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir.dialects.core import Constant, Fused, HostCallback
 from ..ir.graph import Graph, GraphError, Node, Value
@@ -27,6 +27,8 @@ class Step:
     emission: Emission
     operands: tuple[Value, ...]
     packs: tuple[tuple[int, Packing, LaunchSpec], ...] = ()  # position of the operand, its form, the kernel that packs
+    kernel: Kernel | None = None  # None for primitives that no Kernel describes
+    parameters: frozenset[str] = frozenset()  # the kernel's buffers that rarely change
 
 
 class PackedInputs:
@@ -124,7 +126,7 @@ class KernelCompiler:
             emission = self.emitter.emit(kernel, parameters, offsets)
         except (NotImplementedError, TypeError, ValueError) as error:
             raise GraphError(f"{node.describe()}: {error}") from error
-        return self._launched(node, emission, operands)
+        return replace(self._launched(node, emission, operands), kernel=kernel, parameters=parameters)
 
     def _launched(self, node: Node, emission: Emission, operands: tuple[Value, ...]) -> Step:
         """The step of an emission, with the kernels that pack its operands."""

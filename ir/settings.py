@@ -21,6 +21,7 @@ class Settings:
     verify: bool = False  # verify the graph after each pass and each kernel
     target: str = "cpu"  # reference | cpu
     cpu: str = "host"  # processor to compile for: host, x86-64-v3 or x86-64-v4
+    tuning: Path | None = None  # file of tuned schedules; off: use none, not even those of the disk cache
     num_threads: int = 0  # threads of the pool; 0: OMP_NUM_THREADS, else the cores available to this process
     cache: bool = True  # keep compiled code on disk
     cache_dir: Path | None = None  # default: $XDG_CACHE_HOME/mxforge or ~/.cache/mxforge

@@ -91,7 +91,7 @@ def dynamic_programs(graph: Graph, options: Options) -> DynamicPrograms:
     hold constant extents."""
 
     def make() -> DynamicPrograms:
-        return DynamicPrograms(_DynamicCompiler(family, options, HOST.target))
+        return DynamicPrograms(_DynamicCompiler(family, options, HOST.target.untuned))
 
     family = family_hash(graph)
     return make() if graph.calls_python() else _families.get((settings().cpu, family, options), make)

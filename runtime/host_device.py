@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ir.settings import settings
 from .host import host_target, physical_memory
 from .storage import Storage, allocate, statistics
+from .tuning import tuned_target
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,8 +27,13 @@ class HostDevice:
 
     @property
     def target(self) -> CpuTarget:
-        """The target of this machine, or of the processor that MXFORGE_CPU names."""
-        return _target(settings().cpu)
+        """The target of this machine, or of the processor that MXFORGE_CPU names, with its tuned schedules."""
+        chosen = settings()
+        return _target(chosen.cpu, chosen.tuning)
+
+    def refresh(self) -> None:
+        """Read the target again when it is next used: its tuned schedules have changed."""
+        _target.cache_clear()
 
     def allocate(self, nbytes: int) -> Storage:
         return allocate(nbytes)
@@ -57,9 +64,9 @@ class HostDevice:
 
 
 @cache
-def _target(cpu: str) -> CpuTarget:
-    """The target while MXFORGE_CPU is `cpu`."""
-    return host_target()
+def _target(cpu: str, tuning: Path | None) -> CpuTarget:
+    """The target while MXFORGE_CPU is `cpu` and MXFORGE_TUNING is `tuning`."""
+    return tuned_target(host_target())
 
 
 HOST = HostDevice()

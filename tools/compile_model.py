@@ -14,7 +14,7 @@ from ..ir.types import DType, TensorType
 from ..runtime.compile import compile_program
 from ..runtime.compiled_folder import StoredModel, check_free, write_folder
 from ..runtime.freeze import freeze
-from ..runtime.host import host_target
+from ..runtime.host_device import HOST
 from .differences import difference
 from .errors import UsageError
 from .inputs import complete_inputs, types_and_arrays
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         model = load_model(files, options.weights)
         types, arrays = types_and_arrays(model, options)
         graph = model_graph(model, types)
-        target = host_target()
+        target = HOST.target
         progress.step(f"compiling {model.name}")
         program = compile_program(graph, model.options(), target)
         progress.step(f"packing the parameters of {model.name}")

@@ -14,6 +14,7 @@ from .argument_types import natural, positive
 from .bench.grammar import BENCH_EXAMPLES, add_bench_options
 from .profile_grammar import PROFILE_EXAMPLES, fill_profile
 from .records_grammar import IM2REC_EXAMPLES, REC2IDX_EXAMPLES, fill_im2rec, fill_rec2idx
+from .tune.grammar import TUNE_EXAMPLES, add_tuning, fill_tune
 
 CPUS = ("host", "x86-64-v3", "x86-64-v4")
 WEIGHTS = ("f32", "bf16")
@@ -230,6 +231,7 @@ def _fill_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", choices=("cpu", "reference"), help="reference interprets the graph with NumPy")
     _add_weights(parser)
     _add_machine(parser)
+    add_tuning(parser)
 
 
 def _fill_inspect(parser: argparse.ArgumentParser) -> None:
@@ -240,6 +242,7 @@ def _fill_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     _add_weights(parser)
     _add_machine(parser)
+    add_tuning(parser)
 
 
 def _fill_profile(parser: argparse.ArgumentParser) -> None:
@@ -247,6 +250,14 @@ def _fill_profile(parser: argparse.ArgumentParser) -> None:
     _add_shapes(parser)
     fill_profile(parser)
     _add_weights(parser)
+    _add_machine(parser)
+    add_tuning(parser)
+
+
+def _fill_tune(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    _add_shapes(parser)
+    fill_tune(parser)
     _add_machine(parser)
 
 
@@ -258,6 +269,7 @@ def _fill_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace an existing compiled folder")
     _add_weights(parser)
     _add_machine(parser, "--target")
+    add_tuning(parser)
 
 
 def _fill_bench(parser: argparse.ArgumentParser) -> None:
@@ -267,6 +279,7 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     add_bench_options(parser)
     _add_weights(parser)
     _add_cpu(parser)
+    add_tuning(parser)
 
 
 def _fill_convert(parser: argparse.ArgumentParser) -> None:
@@ -324,6 +337,7 @@ _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
     ("run", "Run a model on arrays or images.", "run_model", _RUN_EXAMPLES, _fill_run),
     ("inspect", "Show a model and its compiled program.", "inspect_model", _INSPECT_EXAMPLES, _fill_inspect),
     ("profile", "Measure each layer against this machine.", "profile_model", PROFILE_EXAMPLES, _fill_profile),
+    ("tune", "Search faster schedules for a model.", "tune.command", TUNE_EXAMPLES, _fill_tune),
     ("compile", "Compile a model ahead of time to a folder.", "compile_model", _COMPILE_EXAMPLES, _fill_compile),
     (
         "bench",

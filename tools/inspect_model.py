@@ -20,7 +20,7 @@ from ..ir.types import TensorType
 from ..runtime.compile import compile_program
 from ..runtime.compiled_folder import read_folder
 from ..runtime.executable import Executable
-from ..runtime.host import host_target
+from ..runtime.host_device import HOST
 from .errors import UsageError
 from .inputs import random_inputs
 from .inspect_text import as_text
@@ -94,7 +94,7 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     outputs = output_arguments(model, graph.output_types())
     inputs = [Argument(name, types[name]) for name in model.data_names]
     report = Report(model.name, _arguments(inputs), _arguments(outputs), _operators(model), _parameters(model))
-    target = host_target()
+    target = HOST.target
     progress.step(f"compiling {model.name}")
     start = time.perf_counter()
     program = compile_program(graph, model.options(), target)

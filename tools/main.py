@@ -12,7 +12,12 @@ from importlib import import_module
 from .errors import ToolError, UsageError
 from .grammar import build_parser, split_program
 
-_SETTINGS = (("threads", "MXFORGE_NUM_THREADS"), ("target", "MXFORGE_TARGET"), ("cpu", "MXFORGE_CPU"))
+_SETTINGS = (
+    ("threads", "MXFORGE_NUM_THREADS"),
+    ("target", "MXFORGE_TARGET"),
+    ("cpu", "MXFORGE_CPU"),
+    ("tuning", "MXFORGE_TUNING"),
+)
 OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
 

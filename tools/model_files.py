@@ -16,13 +16,17 @@ _CHECKPOINT = re.compile(r"(?P<prefix>.+)-\d{4}\.params")
 @dataclass(frozen=True)
 class ModelFiles:
     """The files of a model: `symbol` with `params` (None if there is none; `searched` is where it would be), or the
-    folder `compiled`."""
+    folder `compiled`. `tuning` is where schedules are that were tuned for it; the file may not exist."""
 
     name: str
     symbol: Path
     params: Path | None = None
     searched: Path | None = None
     compiled: Path | None = None
+
+    @property
+    def tuning(self) -> Path:
+        return self.symbol.with_name(f"{self.name}-tuning.json")
 
 
 def find_model(text: str, epoch: int | None = None, params: Path | None = None) -> ModelFiles:

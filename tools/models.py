@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from ..frontend.symbol.function import SymbolFunction
 from ..frontend.symbol.network import Network
 from ..ir.dialects.mx.shapes import UNKNOWN, PartialShape, is_known
 from ..ir.graph import Graph
+from ..ir.settings import settings
 from ..ir.suggestions import suggestion
 from ..ir.types import DType, Shape, TensorType
 from ..passes.manager import Options
@@ -83,7 +85,9 @@ class Model:
 
 
 def load_model(files: ModelFiles, weights: str | None = None) -> Model:
-    """The model stored in MXNet's files; `weights` is the value of `--weights`."""
+    """The model stored in MXNet's files; `weights` is the value of `--weights`. Later compilations use the tuned
+    schedules beside it, unless the user chose others."""
+    use_tuning(files)
     symbol = load(files.symbol)
     stored = _read(files.params) if files.params else {}
     known = set(symbol.list_inputs())
@@ -95,6 +99,13 @@ def refuse_weights(options: argparse.Namespace) -> None:
     """UsageError for `--weights` with a compiled folder."""
     if options.weights:
         raise UsageError("the dtype of the weights of a compiled model is fixed: omit --weights")
+
+
+def use_tuning(files: ModelFiles) -> None:
+    """Set MXFORGE_TUNING to the file of tuned schedules beside a model, if there is one and the variable is not set."""
+    if files.tuning.is_file() and not os.environ.get("MXFORGE_TUNING"):
+        os.environ["MXFORGE_TUNING"] = str(files.tuning.resolve())
+        settings.cache_clear()
 
 
 def _read(path: Path) -> Mapping[str, NDArray]:

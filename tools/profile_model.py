@@ -15,6 +15,7 @@ from ..frontend.compiled import CompiledModel, load_compiled
 from ..frontend.dtypes import memory_dtype
 from ..runtime.executable import Executable
 from ..runtime.host import host_target
+from ..runtime.host_device import HOST
 from ..runtime.probes import RunTimes, TimedRuns
 from ..runtime.threads import get_num_threads
 from .errors import UsageError
@@ -92,7 +93,7 @@ def _symbol_source(files: ModelFiles, options: argparse.Namespace, progress: Pro
     require_parameters(model, options.shapes, options.allow_missing)
     types = data_types(model, options.shapes)
     progress.step(f"compiling {model.name}")
-    compiled = compile_steps(model_graph(model, types), host_target(), model.options())
+    compiled = compile_steps(model_graph(model, types), HOST.target, model.options())
     executable = Executable(compiled.program)
     operators = {node.name: node.op for node in model.network.nodes if not node.is_variable}
     missing = sum(name not in model.parameters for name in parameter_names(model))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from ...ir.target import ConvSizes
+from .schedule.tuned import NOT_TUNED, Tuned
 
 _MEMORY_BYTES_PER_CYCLE = 8
 """The memory bandwidth of all threads together."""
@@ -14,7 +16,7 @@ _MEMORY_BYTES_PER_CYCLE = 8
 @dataclass(frozen=True, slots=True)
 class Cpu:
     """A CPU. `triple`, `cpu` and `features` are passed to LLVM; tile sizes are derived from the other fields. Cache
-    sizes are in bytes per core.
+    sizes are in bytes per core. `tuned` are schedules that replace those of the formulas.
     """
 
     triple: str
@@ -27,6 +29,12 @@ class Cpu:
     fma_per_cycle: int = 2
     fma_latency: int = 4
     threads: int = 1
+    tuned: Tuned = NOT_TUNED
+
+    @property
+    def untuned(self) -> Self:
+        """This CPU without tuned schedules, on which code for any shape does not depend."""
+        return replace(self, tuned=NOT_TUNED) if self.tuned.entries else self
 
     def lanes(self, bits: int = 32) -> int:
         """Elements of `bits` width in one vector register."""

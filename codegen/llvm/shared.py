@@ -21,11 +21,11 @@ _code: Cache[tuple[str, Cpu], bytes] = Cache("shared code", 1 << 16, len, 64 << 
 
 def shared_code(symbol: str, target: Cpu) -> bytes | None:
     """The object that defines a symbol; None if this process does not have it."""
-    return _code.find((symbol, target))
+    return _code.find((symbol, target.untuned))
 
 
 def share_code(symbols: Iterable[str], target: Cpu, code: bytes) -> None:
     """Register an object that defines these symbols. Symbols of code for fixed shapes are ignored."""
     for symbol in symbols:
         if symbol.startswith((LOOPS, PRODUCTS, DYNAMIC)) and shared_code(symbol, target) is None:
-            _code.add((symbol, target), code)
+            _code.add((symbol, target.untuned), code)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from ...ir.symbolic import is_symbolic
 from .cpu import Cpu
+from .schedule.tuned import Tuned
 
 if TYPE_CHECKING:
     from ...ir.graph import Graph
@@ -42,7 +43,11 @@ class CpuTarget(Cpu):
 
     @property
     def identity(self) -> str:
-        return repr(astuple(self))
+        return repr(tuple(getattr(self, f.name) for f in fields(self)))
+
+    def with_tuned(self, tuned: Tuned) -> CpuTarget:
+        """This CPU with other tuned schedules."""
+        return replace(self, tuned=tuned)
 
     def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> ContractionSchedule | None:
         """The schedule of a contraction; None for any other kernel, whose loops are planned during emission.

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 from typing import Any
+from warnings import warn
 
 from ....ir.kernel import Kernel, Store, dtype_of
 from ...emission import Emission, LaunchSpec, Packing
@@ -22,6 +23,7 @@ from ..schedule.contract import (
 )
 from ..schedule.describe import (
     NO_AXIS,
+    Contraction,
     ContractionError,
     ConvShape,
     GemmShape,
@@ -39,6 +41,7 @@ from ..schedule.kinds import (
     WinogradGradientSchedule,
     WinogradSchedule,
 )
+from ..schedule.spaces import allows
 from ..schedule.strides import Walk
 from ..schedule.weight_gradient import (
     schedule_depthwise_gradient,
@@ -68,16 +71,28 @@ _ALIGN = 64
 
 
 def schedule_contraction(kernel: Kernel, target: Cpu, parameters: frozenset[str] = frozenset()) -> ContractionSchedule:
-    """The schedule of `kernel` on `target`, of the first kind that supports it. `parameters` names the buffers that
-    rarely change: packing them costs nothing per run. ContractionError if no kind supports it.
+    """The schedule of `kernel` on `target`: the tuned one, else that of the first kind that supports it. `parameters`
+    names the buffers that rarely change: packing them costs nothing per run. ContractionError if no kind supports it.
     """
     shape = describe_contraction(kernel)
+    tuned = _tuned(shape, target, parameters)
+    if tuned is not None:
+        return tuned
     for kind in KINDS:
         schedule = kind.choose(shape, target, parameters) if isinstance(shape, kind.contraction) else None
         if schedule is not None:
             return schedule
     names = " by ".join(dtype_of(kernel, e).value for e in (shape.contract.lhs, shape.contract.rhs))
     raise ContractionError(f"{kernel.name}: no schedule supports products of {names} in {shape.accumulator.value}")
+
+
+def _tuned(shape: Contraction, target: Cpu, parameters: frozenset[str]) -> ContractionSchedule | None:
+    """The schedule that a search found, if it is one that computes this contraction."""
+    found = target.tuned.find(shape.kernel, parameters)
+    if found is None or allows(shape, found, target, parameters):
+        return found
+    warn(f"{found} is not a schedule for {shape.kernel.name}: tune the model again", RuntimeWarning, stacklevel=2)
+    return None
 
 
 def emit_contraction(

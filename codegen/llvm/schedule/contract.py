@@ -53,28 +53,53 @@ def schedule_direct(shape: ConvShape, target: Cpu) -> TileSchedule | None:
 
 
 def direct_blocks(shape: ConvShape, target: Cpu) -> TileSchedule:
+    c, points = direct_channels(shape, target), shape.images * shape.points
+    main, last = choose_tiles(c.vectors, points, c.unit, target)
+    depth = shape.channels * shape.taps * (c.channels // shape.filters)
+    stride = 1
+    for w in shape.windows:
+        stride *= min(w.stride, w.taps)
+    nest = TileSchedule(lanes=c.lanes, main=main, last=last, points=points, panels=0)
+    extent = Extent(
+        points=points,
+        vectors=c.vectors,
+        depth=depth,
+        groups=shape.groups * shape.filters // c.channels,
+        inputs=stride * max(1, depth // shape.taps),
+    )
+    return block_points(nest, extent, target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channels:
+    """The `channels` of the result as `vectors` registers of `lanes` channels. The registers of a tile are a multiple
+    of `unit`, which is the registers of a block of channels."""
+
+    channels: int
+    lanes: int
+    unit: int
+    vectors: int
+
+
+def direct_channels(shape: ConvShape, target: Cpu) -> Channels:
+    """The filters of a group, or of the groups that are merged."""
     out = shape.kernel.buffer(shape.store.buffer)
     block = out.layout.block if out.layout else 1
     lanes = sum_lanes(shape.accumulator, block, target)
     filters = shape.filters * (1 if block == 1 or shape.groups == 1 else _merge_count(shape, block))
-    unit = max(1, block // lanes)
-    vectors = -(-filters // lanes)
-    vectors = -(-vectors // unit) * unit
-    points = shape.images * shape.points
-    main, last = choose_tiles(vectors, points, unit, target)
-    depth = shape.channels * shape.taps * (filters // shape.filters)
-    stride = 1
-    for w in shape.windows:
-        stride *= min(w.stride, w.taps)
-    nest = TileSchedule(lanes=lanes, main=main, last=last, points=points, panels=0)
-    extent = Extent(
-        points=points,
-        vectors=vectors,
-        depth=depth,
-        groups=shape.groups * shape.filters // filters,
-        inputs=stride * max(1, depth // shape.taps),
-    )
-    return block_points(nest, extent, target)
+    return _in_blocks(filters, lanes, max(1, block // lanes))
+
+
+def winograd_channels(shape: ConvShape, target: Cpu) -> Channels:
+    """The filters of a convolution by Winograd."""
+    out = shape.kernel.buffer(shape.store.buffer)
+    block, preferred = out.layout.block if out.layout else 1, preferred_block(target)
+    lanes = sum_lanes(shape.accumulator, min(block, preferred) if block > 1 else preferred, target)
+    return _in_blocks(shape.filters, lanes, max(1, block // lanes))
+
+
+def _in_blocks(channels: int, lanes: int, unit: int) -> Channels:
+    return Channels(channels=channels, lanes=lanes, unit=unit, vectors=-(-channels // (lanes * unit)) * unit)
 
 
 def _merge_count(shape: ConvShape, block: int) -> int:
@@ -150,6 +175,12 @@ def _reach(extent: int, output: int) -> int:
     return output * -(-extent // output) + 2
 
 
+def has_winograd_room(shape: ConvShape, m: int) -> bool:
+    """True if Winograd's transforms can compute tiles of m x m outputs, and the input's buffer has what they read."""
+    room = zip(winograd_reach(shape, m), _room(shape), strict=True)
+    return conv_sizes(shape).has_winograd and all(need <= found for need, found in room)
+
+
 def has_room(operand: WindowedOperand, room: tuple[int, ...]) -> bool:
     """True if so many positions can be read along each axis, or the operand is copied."""
     return all(need <= found for need, found in zip(room, _room(operand), strict=True))
@@ -170,17 +201,9 @@ def _room(shape: ConvShape | WindowedOperand) -> tuple[int, ...]:
 
 def winograd_blocks(shape: ConvShape, m: int, target: Cpu) -> WinogradSchedule:
     """Blocks of tiles whose products fit a quarter of the L2 cache; with few blocks panels run in parallel."""
-    out = shape.kernel.buffer(shape.store.buffer)
-    block = out.layout.block if out.layout else 1
-    lanes = sum_lanes(
-        shape.accumulator, min(block, preferred_block(target)) if block > 1 else preferred_block(target), target
-    )
-    unit = max(1, block // lanes)
-    vectors = -(-shape.filters // (lanes * unit)) * unit
-    tiles = shape.images
-    for w in shape.windows:
-        tiles *= -(-w.extent // m)
-    main, last = choose_tiles(vectors, tiles, unit, target)
+    c, tiles = winograd_channels(shape, target), winograd_tiles(shape, m)
+    main, last = choose_tiles(c.vectors, tiles, c.unit, target)
+    lanes = c.lanes
     frequency = (m + 2) ** 2 * 4
     most = target.l2_bytes // 4 // (frequency * main.vectors * lanes)
     fused, size, lines = deferred(
@@ -188,6 +211,14 @@ def winograd_blocks(shape: ConvShape, m: int, target: Cpu) -> WinogradSchedule:
     )
     prefetch = 6 if is_symbolic(lines) or lines > 2 else 2
     return WinogradSchedule(output=m, lanes=lanes, main=main, last=last, tiles=size, fused=fused, prefetch=prefetch)
+
+
+def winograd_tiles(shape: ConvShape, m: int) -> int:
+    """The tiles of m x m outputs of all images."""
+    tiles = shape.images
+    for w in shape.windows:
+        tiles *= -(-w.extent // m)
+    return tiles
 
 
 def _tile_blocks(tiles: int, most: int, panel_lines: int, rows: int, threads: int) -> tuple[bool, int, int]:

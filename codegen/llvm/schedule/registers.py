@@ -27,6 +27,16 @@ def _usable(target: Cpu) -> int:
     return target.vector_registers - (2 if target.vector_registers > 16 else 0)
 
 
+def fits(tile: RegisterTile, target: Cpu) -> bool:
+    """True if the sums, a register of input for each multiply-add and a row of weights fit the registers."""
+    return tile.vectors >= 1 and 1 <= tile.rows <= tallest(tile.vectors, target) and _has_row(tile.vectors, target)
+
+
+def _has_row(vectors: int, target: Cpu) -> bool:
+    """True if a tile of one row fits the registers."""
+    return 2 * vectors + 1 <= _usable(target)
+
+
 def tile_cost(tile: RegisterTile, target: Cpu) -> float:
     """Time per multiply-add relative to full pipes. Independent sums hide latency, multiply-adds hide loads."""
     sums = tile.rows * tile.vectors
@@ -70,7 +80,7 @@ def _common_tiles(vectors: int, unit: int, target: Cpu) -> tuple[RegisterTile, R
 def _cover_cost(
     vectors: int, width: int, last: int, points: int, target: Cpu
 ) -> tuple[float, RegisterTile, RegisterTile | None] | None:
-    if (_usable(target) - 1 - max(width, last)) < max(width, last):
+    if not _has_row(max(width, last), target):
         return None
     main = tile_of(width, points, target)
     end = tile_of(last, points, target) if last else None

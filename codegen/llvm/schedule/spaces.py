@@ -1,0 +1,312 @@
+"""Describes which schedules of a contraction are right, and which are near a given one, for a search.
+
+    Space    the schedules of one kind that compute the right result: `contains`, and the `neighbours` of one of them
+
+All schedules of a space compute the same result. Only schedules of different kinds, or Winograd's of different tiles,
+round differently.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Generic, TypeVar
+
+from ..cpu import Cpu
+from .contract import (
+    Channels,
+    direct_blocks,
+    direct_channels,
+    has_micro_kernel,
+    has_winograd_room,
+    schedule_depthwise,
+    schedule_dots,
+    schedule_product,
+    sum_lanes,
+    winograd_blocks,
+    winograd_channels,
+    winograd_tiles,
+)
+from .describe import Contraction, ConvShape, GemmShape, extent_of
+from .kinds import (
+    ContractionSchedule,
+    DepthwiseSchedule,
+    GemvSchedule,
+    RegisterTile,
+    TileSchedule,
+    WinogradSchedule,
+)
+from .product import is_contiguous_along_rows, is_readable_in_place
+from .registers import fits, tile_of
+
+S = TypeVar("S", bound=ContractionSchedule)
+
+_MOST_POINTS = 4096
+"""Points, or tiles of Winograd, in a block: tables of their offsets are on the stack."""
+_MOST_SUMS = 4 << 20
+"""Bytes of a worker's sums between the parts of a reduction."""
+_MOST_PREFETCH = 16
+_WINOGRAD_TILES = (4, 2)
+
+
+class Space(ABC, Generic[S]):
+    """The schedules of one kind that compute the right result for one contraction on one target."""
+
+    @property
+    @abstractmethod
+    def start(self) -> S:
+        """The schedule that the formulas choose for this kind."""
+
+    @abstractmethod
+    def contains(self, schedule: S) -> bool:
+        """True if the schedule computes the right result."""
+
+    @abstractmethod
+    def near(self, schedule: S) -> Iterator[S]:
+        """Schedules that differ from `schedule` in one decision, the ones with the largest effects first. Some can be
+        outside of the space."""
+
+    def neighbours(self, schedule: S) -> list[S]:
+        """The schedules of the space that differ from `schedule` in one decision."""
+        found = dict.fromkeys(s for s in self.near(schedule) if s != schedule)
+        return [s for s in found if self.contains(s)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tiles:
+    """The pairs of register tiles that cover the channels of a panel for `points` points."""
+
+    channels: Channels
+    points: int
+    target: Cpu
+
+    def contains(self, main: RegisterTile, last: RegisterTile | None) -> bool:
+        c, end = self.channels, last.vectors if last else 0
+        tiles = (main, last) if last else (main,)
+        if any(t.vectors % c.unit or not fits(t, self.target) for t in tiles):
+            return False
+        return c.vectors > end and (c.vectors - end) % main.vectors == 0
+
+    def near(self, main: RegisterTile, last: RegisterTile | None) -> Iterator[tuple[RegisterTile, RegisterTile | None]]:
+        """Tiles that are wider or narrower by up to two units, then lower or higher by a row."""
+        for step in (1, -1, 2, -2):
+            width = main.vectors + step * self.channels.unit
+            if width > 0:
+                yield from self._of_width(width)
+        yield from self._of_width(main.vectors)
+        for step in (-1, 1):
+            rows = main.rows + step
+            yield replace(main, rows=rows), last and replace(last, rows=max(rows, last.rows))
+
+    def _of_width(self, width: int) -> Iterator[tuple[RegisterTile, RegisterTile | None]]:
+        rest = self.channels.vectors % width
+        for end in (rest, rest + width):
+            if all(fits(RegisterTile(1, n), self.target) for n in (width, end) if n):
+                yield self._tile(width), self._tile(end) if end and end != width else None
+
+    def _tile(self, width: int) -> RegisterTile:
+        return tile_of(width, self.points, self.target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileSpace(Space[TileSchedule]):
+    """Blocked loop nests; `in_place` and `pack_rows`: the right operand can be read in place, the left one packed."""
+
+    default: TileSchedule
+    tiles: _Tiles
+    depth: int
+    in_place: bool = False
+    pack_rows: bool = False
+
+    @property
+    def start(self) -> TileSchedule:
+        return self.default
+
+    def contains(self, schedule: TileSchedule) -> bool:
+        s, tiles = schedule, self.tiles
+        if s.lanes != self.default.lanes or not tiles.contains(s.main, s.last):
+            return False
+        panels = -(-tiles.channels.vectors // s.main.vectors)
+        widest = max(t.vectors for t in (s.main, s.last) if t) * s.lanes
+        ranges = (
+            (1, s.points, max(self.default.points, min(tiles.points, _MOST_POINTS))),
+            (int(s.reduction_outside), s.panels, panels),
+            (int(s.reduction_outside), s.steps, self.depth),
+            (0, s.prefetch, _MOST_PREFETCH),
+            (0, s.points * widest * (panels if s.reduction_outside else 1) * 4 * bool(s.steps), _MOST_SUMS),
+        )
+        forms = (s.pack or self.in_place) and (self.pack_rows or not s.pack_rows)
+        return forms and all(low <= n <= high for low, n, high in ranges)
+
+    def near(self, schedule: TileSchedule) -> Iterator[TileSchedule]:
+        s = schedule
+        for main, last in self.tiles.near(s.main, s.last):
+            yield replace(s, main=main, last=last)
+        for points in (s.points // 2, s.points * 2):
+            yield replace(s, points=max(points, s.main.rows))
+        for panels in dict.fromkeys((0, 1, max(1, s.panels // 2), s.panels * 2)):
+            yield replace(s, panels=panels)
+        for prefetch in (0, 2, 4, 8):
+            yield replace(s, prefetch=prefetch)
+        yield replace(s, steps=0, reduction_outside=False)
+        for steps in (s.steps // 2, s.steps * 2) if s.steps else (self.depth // 64, self.depth // 16):
+            yield replace(s, steps=max(8, steps))
+        yield replace(s, reduction_outside=not s.reduction_outside)
+        yield replace(s, pack=not s.pack)
+        yield replace(s, pack_rows=not s.pack_rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WinogradSpace(Space[WinogradSchedule]):
+    """Winograd's transforms with each size of tiles that the halo of the input has room for; `defaults` are the
+    schedules of the formulas for these sizes."""
+
+    defaults: tuple[WinogradSchedule, ...]
+    tiles: tuple[_Tiles, ...]
+
+    @property
+    def start(self) -> WinogradSchedule:
+        return self.defaults[0]
+
+    def contains(self, schedule: WinogradSchedule) -> bool:
+        s = schedule
+        found = [(d, t) for d, t in zip(self.defaults, self.tiles, strict=True) if d.output == s.output]
+        if not found:
+            return False
+        ((default, tiles),) = found
+        if s.lanes != default.lanes or not tiles.contains(s.main, s.last) or not 0 <= s.prefetch <= _MOST_PREFETCH:
+            return False
+        most = tiles.points
+        return 1 <= s.tiles <= max(default.tiles, min(most, _MOST_POINTS)) if s.fused else s.tiles == most
+
+    def near(self, schedule: WinogradSchedule) -> Iterator[WinogradSchedule]:
+        s = schedule
+        yield from self.defaults
+        tiles = next(t for d, t in zip(self.defaults, self.tiles, strict=True) if d.output == s.output)
+        yield replace(s, fused=not s.fused, tiles=tiles.points if s.fused else -(-tiles.points // tiles.target.threads))
+        for main, last in tiles.near(s.main, s.last):
+            yield replace(s, main=main, last=last)
+        for size in (s.tiles // 2, s.tiles * 2):
+            yield replace(s, tiles=min(max(1, size), tiles.points))
+        for prefetch in (0, 2, 6, 12):
+            yield replace(s, prefetch=prefetch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthwiseSpace(Space[DepthwiseSchedule]):
+    default: DepthwiseSchedule
+    columns: int
+    rows: int
+
+    @property
+    def start(self) -> DepthwiseSchedule:
+        return self.default
+
+    def contains(self, schedule: DepthwiseSchedule) -> bool:
+        s = schedule
+        return s.lanes == self.default.lanes and 1 <= s.columns <= self.columns and 1 <= s.rows <= self.rows
+
+    def near(self, schedule: DepthwiseSchedule) -> Iterator[DepthwiseSchedule]:
+        s = schedule
+        for step in (1, -1, 2, -2):
+            yield replace(s, columns=s.columns + step)
+        for rows in (s.rows * 2, s.rows // 2, self.rows):
+            yield replace(s, rows=min(max(1, rows), self.rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemvSpace(Space[GemvSchedule]):
+    default: GemvSchedule
+    most: int
+
+    @property
+    def start(self) -> GemvSchedule:
+        return self.default
+
+    def contains(self, schedule: GemvSchedule) -> bool:
+        same = (schedule.lanes, schedule.rows) == (self.default.lanes, self.default.rows)
+        return same and 1 <= schedule.channels <= self.most
+
+    def near(self, schedule: GemvSchedule) -> Iterator[GemvSchedule]:
+        for channels in (schedule.channels * 2, schedule.channels // 2):
+            yield replace(schedule, channels=channels)
+
+
+AnySpace = Space[Any]
+
+
+def spaces(shape: Contraction, target: Cpu, parameters: frozenset[str]) -> dict[type[ContractionSchedule], AnySpace]:
+    """The spaces of a contraction by the class of their schedules; weight gradients have none."""
+    if isinstance(shape, ConvShape) and has_micro_kernel(shape):
+        found = _depthwise(shape, target) if shape.is_depthwise else (*_winograd(shape, target), _direct(shape, target))
+    elif isinstance(shape, GemmShape) and has_micro_kernel(shape):
+        found = (*_dots(shape, target), _product(shape, target, parameters))
+    else:
+        found = ()
+    return {type(space.start): space for space in found}
+
+
+def allows(shape: Contraction, schedule: ContractionSchedule, target: Cpu, parameters: frozenset[str]) -> bool:
+    """True if the schedule computes the contraction rightly."""
+    space = spaces(shape, target, parameters).get(type(schedule))
+    return space is not None and space.contains(schedule)
+
+
+def alternatives(
+    shape: Contraction, schedule: ContractionSchedule, target: Cpu, parameters: frozenset[str]
+) -> list[ContractionSchedule]:
+    """The schedules near `schedule`: those of other kinds that the formulas choose, and its neighbours."""
+    found = spaces(shape, target, parameters)
+    if type(schedule) not in found:
+        return []
+    others = [space.start for kind, space in found.items() if kind is not type(schedule)]
+    return [*others, *found[type(schedule)].neighbours(schedule)]
+
+
+def _direct(shape: ConvShape, target: Cpu) -> TileSpace:
+    channels = direct_channels(shape, target)
+    tiles = _Tiles(channels=channels, points=shape.images * shape.points, target=target)
+    depth = shape.channels * shape.taps * (channels.channels // shape.filters)
+    return TileSpace(default=direct_blocks(shape, target), tiles=tiles, depth=depth)
+
+
+def _winograd(shape: ConvShape, target: Cpu) -> tuple[WinogradSpace, ...]:
+    sizes = [m for m in _WINOGRAD_TILES if has_winograd_room(shape, m)]
+    if not sizes:
+        return ()
+    channels = winograd_channels(shape, target)
+    defaults = tuple(winograd_blocks(shape, m, target) for m in sizes)
+    tiles = tuple(_Tiles(channels=channels, points=winograd_tiles(shape, m), target=target) for m in sizes)
+    return (WinogradSpace(defaults=defaults, tiles=tiles),)
+
+
+def _depthwise(shape: ConvShape, target: Cpu) -> tuple[DepthwiseSpace, ...]:
+    default = schedule_depthwise(shape, target)
+    if default is None:
+        return ()
+    columns = max(default.columns, target.vector_registers - 2 - shape.taps)
+    rows = shape.windows[-2].extent if len(shape.windows) > 1 else 1
+    return (DepthwiseSpace(default=default, columns=columns, rows=rows),)
+
+
+def _dots(shape: GemmShape, target: Cpu) -> tuple[GemvSpace, ...]:
+    default = schedule_dots(shape, target)
+    if default is None:
+        return ()
+    return (GemvSpace(default=default, most=max(default.channels, target.vector_registers // (default.rows + 1))),)
+
+
+def _product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) -> TileSpace:
+    default = schedule_product(shape, target, parameters)
+    assert default is not None
+    columns, lanes = extent_of(shape.kernel, shape.column), sum_lanes(shape.accumulator, 1, target)
+    channels = Channels(channels=columns, lanes=lanes, unit=1, vectors=-(-columns // lanes))
+    return TileSpace(
+        default=default,
+        tiles=_Tiles(channels=channels, points=shape.count(shape.rows), target=target),
+        depth=prod(extent_of(shape.kernel, a) for a in shape.inner),
+        in_place=shape.is_uniform and is_readable_in_place(shape),
+        pack_rows=shape.is_uniform and is_contiguous_along_rows(shape),
+    )

@@ -1,0 +1,94 @@
+"""Schedules that a search found to be faster than those of the formulas, by the kernels that they are for.
+
+    entry = {"kind": "TileSchedule", "lanes": 16, "main": [6, 4], "last": null, "points": 98, ...}
+
+An entry has all fields of its schedule; a register tile is [rows, vectors]. Entries are plain JSON, because tables are
+stored and passed on as files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, cast
+
+from ....ir.hashing import structural_hash
+
+if TYPE_CHECKING:
+    from ....ir.kernel import Kernel
+    from .kinds import ContractionSchedule
+
+Entry = Mapping[str, object]
+
+
+class Tuned:
+    """The entries of one target by the keys of their kernels. Tables with equal entries are equal."""
+
+    def __init__(self, entries: Mapping[str, Entry] | None = None) -> None:
+        self.entries = dict(sorted((entries or {}).items()))
+        text = repr([(key, sorted(entry.items())) for key, entry in self.entries.items()])
+        self.digest = blake2b(text.encode(), digest_size=16).hexdigest() if self.entries else ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tuned) and other.digest == self.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Tuned({self.digest!r})"
+
+    def find(self, kernel: Kernel, parameters: frozenset[str]) -> ContractionSchedule | None:
+        """The schedule for a kernel; None if there is no entry. ValueError if the entry is no schedule."""
+        entry = self.entries.get(kernel_key(kernel, parameters)) if self.entries else None
+        return None if entry is None else schedule_of(entry)
+
+
+NOT_TUNED = Tuned()
+
+
+def kernel_key(kernel: Kernel, parameters: frozenset[str]) -> str:
+    """The same key for all kernels that differ in names only, whose `parameters` are the same buffers."""
+    return structural_hash(kernel, tuple(i for i, b in enumerate(kernel.buffers) if b.name in parameters))
+
+
+def entry_of(schedule: ContractionSchedule) -> dict[str, object]:
+    """The entry of a schedule."""
+    from .kinds import RegisterTile
+
+    found: dict[str, object] = {"kind": type(schedule).__name__}
+    for field in fields(schedule):  # type: ignore[arg-type]
+        value = getattr(schedule, field.name)
+        found[field.name] = [value.rows, value.vectors] if isinstance(value, RegisterTile) else value
+    return found
+
+
+def schedule_of(entry: Entry) -> ContractionSchedule:
+    """The schedule of an entry. ValueError unless it has exactly the fields of a schedule, of their types."""
+    from .kinds import DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
+
+    kinds: tuple[Any, ...] = (TileSchedule, WinogradSchedule, DepthwiseSchedule, GemvSchedule)
+    known = {kind.__name__: kind for kind in kinds}
+    name = str(entry.get("kind"))
+    if name not in known:
+        raise ValueError(f"{name!r} is not a kind of schedule: use {', '.join(known)}")
+    types = {f.name: str(f.type) for f in fields(known[name])}
+    if wrong := set(types) ^ (set(entry) - {"kind"}):
+        raise ValueError(f"a {name} has the fields {', '.join(types)}; wrong or missing: {min(wrong)}")
+    return known[name](**{field: _value(field, entry[field], type) for field, type in types.items()})
+
+
+def _value(field: str, value: Any, type_name: str) -> object:
+    """The value of a field from JSON. ValueError if it has another type."""
+    from .kinds import RegisterTile
+
+    if type_name == "RegisterTile | None" and value is None:
+        return None
+    if type_name.startswith("RegisterTile"):
+        if isinstance(value, list) and [type(n) for n in cast("list[Any]", value)] == [int, int]:
+            return RegisterTile(*cast("list[int]", value))
+        raise ValueError(f"{field}: {value!r} is not [rows, vectors]")
+    if type(value).__name__ != type_name:
+        raise ValueError(f"{field}: {value!r} is not of type {type_name}")
+    return value

@@ -1,0 +1,110 @@
+"""Tables of tuned schedules: in the disk cache, where all compilations find them, and in the file of MXFORGE_TUNING.
+
+    file = {"format": 1, "tables": [{"target": identity, "kernels": {key: entry}}]}
+
+An identity is that of `CpuTarget` without tuned schedules, so a table is used only for the instruction set, caches and
+threads it was measured on. The disk cache has one file for each identity. See `codegen/llvm/schedule/tuned.py` for
+entries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ..codegen.llvm.schedule.tuned import Tuned, schedule_of
+from ..ir.settings import settings
+from .atomic import write_atomically
+from .cache import DiskCache, default_cache
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.schedule.tuned import Entry
+    from ..codegen.llvm.target import CpuTarget
+
+FORMAT = 1
+_OFF = Path("off")
+Tables = Mapping[str, Mapping[str, "Entry"]]
+"""Entries by the keys of kernels, by the identities of targets."""
+
+
+class TuningError(ValueError):
+    """A file of tuned schedules that cannot be used; the message names file and reason."""
+
+
+def tuned_target(target: CpuTarget) -> CpuTarget:
+    """The target with what is known of it: the table of the disk cache, and the file that MXFORGE_TUNING names, whose
+    entries take precedence; none if it is "off". TuningError if the file cannot be used."""
+    if settings().tuning == _OFF:
+        return target
+    entries = {**stored_entries(target), **_file_entries(settings().tuning, target)}
+    return target.with_tuned(Tuned(entries)) if entries else target
+
+
+def _file_entries(file: Path | None, target: CpuTarget) -> Mapping[str, Entry]:
+    return {} if file is None else read_tables(file).get(identity(target), {})
+
+
+def identity(target: CpuTarget) -> str:
+    """The identity of a target without tuned schedules."""
+    return target.untuned.identity
+
+
+def stored_entries(target: CpuTarget, cache: DiskCache | None = None) -> Mapping[str, Entry]:
+    """The table of the disk cache; empty if it has none, or one of another format."""
+    data = (cache or default_cache()).get(_cache_key(target))
+    try:
+        return {} if data is None else _tables(data).get(identity(target), {})
+    except TuningError:
+        return {}
+
+
+def store_entries(entries: Mapping[str, Entry], target: CpuTarget, cache: DiskCache | None = None) -> None:
+    """Replace the table of the disk cache."""
+    (cache or default_cache()).put(_cache_key(target), _text({identity(target): entries}))
+
+
+def _cache_key(target: CpuTarget) -> str:
+    return sha256(f"tuned schedules {FORMAT} {identity(target)}".encode()).hexdigest()
+
+
+def read_tables(file: Path) -> Tables:
+    """The tables of a file. OSError if it cannot be read, and TuningError if it is no such file."""
+    try:
+        return _tables(file.read_bytes())
+    except TuningError as error:
+        raise TuningError(f"{file}: {error}") from None
+
+
+def write_tables(file: Path, tables: Tables) -> None:
+    """Write a file at once: another process sees the old one or the new one."""
+    write_atomically(file, _text(tables))
+
+
+def _text(tables: Tables) -> bytes:
+    listed = [{"target": target, "kernels": dict(kernels)} for target, kernels in tables.items()]
+    return (json.dumps({"format": FORMAT, "tables": listed}, indent=1) + "\n").encode()
+
+
+def _tables(data: bytes) -> dict[str, dict[str, Entry]]:
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        raise TuningError("is not JSON") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT or not isinstance(content.get("tables"), list):
+        raise TuningError(f"is not a file of tuned schedules of format {FORMAT}: mxforge tune writes such files")
+    return dict(_table(table) for table in content["tables"])
+
+
+def _table(table: Any) -> tuple[str, dict[str, Entry]]:
+    target, kernels = (table.get(n) for n in ("target", "kernels")) if isinstance(table, dict) else (None, None)
+    if not isinstance(target, str) or not isinstance(kernels, dict):
+        raise TuningError("a table lacks its target or its kernels: tune the model again")
+    for key, entry in cast("dict[str, Any]", kernels).items():
+        try:
+            schedule_of(entry if isinstance(entry, dict) else {})
+        except ValueError as error:
+            raise TuningError(f"the schedule of kernel {key}: {error}") from None
+    return target, kernels

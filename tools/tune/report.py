@@ -1,0 +1,106 @@
+"""What a search found, as text for a terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...codegen.llvm.schedule.kinds import ContractionSchedule
+from ...codegen.llvm.schedule.tuned import entry_of
+from ..inspect_text import cut, table
+from .search import Climb, Found
+
+_KINDS = {
+    "TileSchedule": "direct",
+    "WinogradSchedule": "Winograd",
+    "DepthwiseSchedule": "depthwise",
+    "GemvSchedule": "dot products",
+}
+
+
+def as_text(found: Found, output: Path) -> str:
+    """The kernels, the times of whole runs, and where the schedules are stored."""
+    return "\n".join((*_kernels(found), *_total(found, output)))
+
+
+def _kernels(found: Found) -> Iterator[str]:
+    faster = len(found.schedules())
+    yield f"kernels ({len(found.climbs)}), {faster} with a faster schedule"
+    rows = [("layer", "launches", "default us", "best us", "ratio", "tried", "schedule")]
+    yield from table([*rows, *(_row(climb) for climb in found.climbs.values())], "lrrrrrl")
+
+
+def _row(climb: Climb) -> tuple[str, ...]:
+    default, best = (f"{1e6 * s:.1f}" if s else "" for s in climb.seconds)
+    kernel = climb.kernel
+    tried = str(len(climb.measured) - 1)
+    return (
+        cut(" + ".join(kernel.layers)),
+        str(len(kernel.launches)),
+        default,
+        best,
+        f"{climb.ratio:.2f}",
+        tried,
+        changes(climb.default, climb.best),
+    )
+
+
+def changes(default: ContractionSchedule, best: ContractionSchedule) -> str:
+    """The decisions in which a schedule differs from the default, each with the default's in parentheses."""
+    if best == default:
+        return "default"
+    before, after = entry_of(default), entry_of(best)
+    if type(default) is not type(best):
+        kinds = f"{_KINDS[type(best).__name__]} ({_KINDS[type(default).__name__]})"
+        return ", ".join([kinds, *(f"{n} {_value(after[n])}" for n in ("output", "main", "points") if n in after)])
+    changed = [name for name in after if after[name] != before[name]]
+    return ", ".join(f"{name} {_value(after[name])} ({_value(before[name])})" for name in changed)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return "x".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)
+
+
+def _total(found: Found, output: Path) -> Iterator[str]:
+    if found.interrupted:
+        yield f"\ninterrupted after {found.rounds} rounds; the schedules found until then were not measured again"
+    if found.before is not None and found.after is not None:
+        times = f"{1e3 * found.before:.3f} ms before, {1e3 * found.after:.3f} ms after"
+        yield f"\nrun  {times} ({found.after / found.before:.3f}), the least of many in alternation"
+    rest = sum(len(c.queue) for c in found.climbs.values())
+    more = f"; {rest} schedules were not measured: a higher --time-limit continues" if rest else ""
+    yield f"     {found.rounds} rounds{more}"
+    yield f"stored in {output} and in the disk cache"
+
+
+def as_json(found: Found, name: str, output: Path) -> dict[str, Any]:
+    """The same with names that contain the units, and whole schedules."""
+    return {
+        "model": name,
+        "file": str(output),
+        "rounds": found.rounds,
+        "interrupted": found.interrupted,
+        "seconds_before": found.before,
+        "seconds_after": found.after,
+        "kernels": [_record(key, climb) for key, climb in found.climbs.items()],
+    }
+
+
+def _record(key: str, climb: Climb) -> dict[str, Any]:
+    return {
+        "kernel": key,
+        "layers": list(climb.kernel.layers),
+        "launches": list(climb.kernel.launches),
+        "default_seconds": climb.seconds[0],
+        "best_seconds": climb.seconds[1],
+        "ratio": climb.ratio,
+        "default": entry_of(climb.default),
+        "best": entry_of(climb.best),
+        "tried": len(climb.measured) - 1,
+        "left": len(climb.queue),
+    }

@@ -1,0 +1,157 @@
+"""Searches schedules of a model's contractions: each kernel moves to its fastest neighbour, all at the same time.
+
+In a round every kernel takes a schedule that was not yet measured, the model is compiled with all of them, and runs in
+alternation with the model of the formulas' schedules. The ratio of the two times of a kernel, measured in the same
+second, decides: the machine can be busy. At the end the schedules that were found are measured once more, because the
+least of many times is too low.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ...codegen.llvm.contract import schedule_contraction
+from ...codegen.llvm.schedule.describe import describe_contraction
+from ...codegen.llvm.schedule.kinds import ContractionSchedule
+from ...codegen.llvm.schedule.spaces import allows, alternatives
+from ...codegen.llvm.target import CpuTarget
+from .trial import Subject, Trial, TunedKernel, compare
+
+_BETTER = 0.97
+"""A schedule replaces the best one if it takes at most this share of its time; lower ones are noise."""
+_CONFIRMED = 0.98
+_SECONDS = 0.4
+"""The time that a round measures."""
+
+Show = Callable[[str], None]
+
+
+@dataclass
+class Climb:
+    """The search for one kernel. `ratio` is the time of `best` as a share of that of `default`; `measured` are such
+    ratios of schedules, and `seconds` the last times of both, measured together."""
+
+    kernel: TunedKernel
+    target: CpuTarget
+    default: ContractionSchedule
+    best: ContractionSchedule
+    ratio: float = 1.0
+    measured: dict[ContractionSchedule, float] = field(default_factory=dict)
+    queue: list[ContractionSchedule] = field(default_factory=list)
+    seconds: tuple[float, float] = (0.0, 0.0)
+
+    def expand(self) -> None:
+        """Queue the schedules near the best one."""
+        shape = describe_contraction(self.kernel.kernel)
+        near = alternatives(shape, self.best, self.target, self.kernel.parameters)
+        self.queue = [s for s in near if s not in self.measured]
+
+    def record(self, schedule: ContractionSchedule, ratio: float) -> None:
+        """Take a measured schedule as the best one if it is faster."""
+        self.measured[schedule] = ratio
+        self.queue = [s for s in self.queue if s != schedule]
+        if ratio < _BETTER * self.ratio:
+            self.best, self.ratio = schedule, ratio
+            self.expand()
+
+    def reset(self) -> None:
+        """Return to the default schedule."""
+        self.best, self.ratio = self.default, 1.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a search: the kernels, and the seconds of a whole run before and after (None: not measured)."""
+
+    climbs: Mapping[str, Climb]
+    rounds: int
+    before: float | None = None
+    after: float | None = None
+    interrupted: bool = False
+
+    def schedules(self) -> dict[str, ContractionSchedule]:
+        """The schedules that are faster than the defaults."""
+        return {key: c.best for key, c in self.climbs.items() if c.best != c.default}
+
+
+def search(subject: Subject, known: Mapping[str, ContractionSchedule], limit: float, show: Show) -> Found:
+    """Search for about `limit` seconds. `known` are schedules to try first. An interrupt ends the search early."""
+    start = time.monotonic()
+    base = subject.trial({})
+    climbs = dict(_climbs(subject, base, known))
+    rounds = 0
+    try:
+        for rounds in _rounds(climbs, start, limit):
+            gain = sum(c.ratio < 1 for c in climbs.values())
+            show(f"round {rounds}: {gain} of {len(climbs)} kernels are faster so far")
+            _round(subject, base, climbs)
+        show("measuring what was found")
+        before, after = _confirm(subject, base, climbs)
+    except KeyboardInterrupt:
+        return Found(climbs, rounds, interrupted=True)
+    return Found(climbs, rounds, before, after)
+
+
+def _climbs(subject: Subject, base: Trial, known: Mapping[str, ContractionSchedule]) -> Iterator[tuple[str, Climb]]:
+    for key, kernel in base.kernels.items():
+        target = subject.target.untuned
+        default = schedule_contraction(kernel.kernel, target, kernel.parameters)
+        climb = Climb(kernel, target, default, default, measured={default: 1.0})
+        climb.expand()
+        first = known.get(key)
+        shape = describe_contraction(kernel.kernel)
+        if first is not None and first != default and allows(shape, first, target, kernel.parameters):
+            climb.queue = list(dict.fromkeys([first, *climb.queue]))
+        yield key, climb
+
+
+def _rounds(climbs: Mapping[str, Climb], start: float, limit: float) -> Iterator[int]:
+    """Numbers of rounds, as long as there are schedules to measure and time for a round and the last measurement."""
+    begun, number, longest = time.monotonic(), 0, time.monotonic() - start
+    while any(c.queue for c in climbs.values()):
+        now = time.monotonic()
+        longest, begun = max(longest, now - begun), now
+        if number and now - start + 3 * longest > limit:
+            return
+        number += 1
+        yield number
+
+
+def _round(subject: Subject, base: Trial, climbs: Mapping[str, Climb]) -> None:
+    """Measure one more schedule of each kernel that has any left."""
+    tried = {key: c.queue[0] for key, c in climbs.items() if c.queue}
+    trial = subject.trial({**{key: c.best for key, c in climbs.items()}, **tried})
+    try:
+        right = trial.agrees_with(base)
+        if right:
+            compare((base, trial), _SECONDS)
+        for key, schedule in tried.items():
+            ratio = trial.kernel_seconds(key) / max(base.kernel_seconds(key), 1e-9) if right else float("inf")
+            climbs[key].record(schedule, ratio)
+    finally:
+        trial.close()
+
+
+def _confirm(subject: Subject, base: Trial, climbs: Mapping[str, Climb]) -> tuple[float, float]:
+    """Measure the default and the best schedules together, return to the default where the best one is not faster, and
+    measure whole runs. Returns their seconds before and after."""
+    last = subject.trial({key: c.best for key, c in climbs.items()})
+    compare((base, last), 4 * _SECONDS, whole=True)
+    lost = False
+    for key, climb in climbs.items():
+        climb.seconds = base.kernel_seconds(key), last.kernel_seconds(key)
+        climb.ratio = climb.seconds[1] / max(climb.seconds[0], 1e-9)
+        if climb.best != climb.default and climb.ratio > _CONFIRMED:
+            climb.reset()
+            lost = True
+        if climb.best == climb.default:
+            climb.seconds, climb.ratio = (climb.seconds[0], climb.seconds[0]), 1.0
+    if lost:
+        last.close()
+        last = subject.trial({key: c.best for key, c in climbs.items()})
+        base.seconds = float("inf")
+        compare((base, last), 2 * _SECONDS, whole=True)
+    last.close()
+    return base.seconds, last.seconds
