@@ -10,13 +10,17 @@ from ....ir.target import ConvSizes, ConvWindow
 from ....ir.types import DType
 from ..cpu import Cpu
 from .describe import Contraction, ConvShape, GemmShape, WindowedOperand, extent_of
-from .kinds import DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
+from .kinds import DepthwiseSchedule, GemvSchedule, RegisterTile, TileSchedule, WinogradSchedule
 from .product import is_contiguous_along_reduction, is_contiguous_along_rows, is_readable_in_place
 from .registers import choose_tiles
 from .strides import fixed_shape
+from .winograd_blocks import Products, tile_blocks
 
 _POINTS = (48, 240)
 """Minimum and maximum points of a block: enough to reuse the weights, few enough that inputs stay in the cache."""
+
+_FEW_LINES, _MOST_LINES = 6, 8
+"""Cache lines of weights that a step prefetches: for an unknown number of points, and at most."""
 
 _FEW_ROWS = 4
 """Up to this many rows the time of a product is that of reading the right operand once."""
@@ -200,17 +204,20 @@ def _room(shape: ConvShape | WindowedOperand) -> tuple[int, ...]:
 
 
 def winograd_blocks(shape: ConvShape, m: int, target: Cpu) -> WinogradSchedule:
-    """Blocks of tiles whose products fit a quarter of the L2 cache; with few blocks panels run in parallel."""
+    """Register tiles whose weights stay in the L1 cache, and blocks of tiles as `tile_blocks` chooses them."""
     c, tiles = winograd_channels(shape, target), winograd_tiles(shape, m)
-    main, last = choose_tiles(c.vectors, tiles, c.unit, target)
-    lanes = c.lanes
-    frequency = (m + 2) ** 2 * 4
-    most = target.l2_bytes // 4 // (frequency * main.vectors * lanes)
-    fused, size, lines = deferred(
-        _tile_blocks, tiles, most, 8 * main.vectors * lanes * 4 // 64, main.rows, target.threads
+    widest = max(2, target.l1_bytes * 3 // 8 // (4 * c.lanes * shape.channels))
+    main, last = choose_tiles(c.vectors, tiles, c.unit, target, widest)
+    products = Products(
+        frequencies=(m + 2) ** 2,
+        channels=shape.channels,
+        filters=c.vectors * c.lanes,
+        width=main.vectors * c.lanes,
+        rows=main.rows,
     )
-    prefetch = 6 if is_symbolic(lines) or lines > 2 else 2
-    return WinogradSchedule(output=m, lanes=lanes, main=main, last=last, tiles=size, fused=fused, prefetch=prefetch)
+    fused, size = deferred(tile_blocks, products, tiles, target)
+    prefetch = _FEW_LINES if is_symbolic(size) else _prefetched(main, c.lanes, size, target)
+    return WinogradSchedule(output=m, lanes=c.lanes, main=main, last=last, tiles=size, fused=fused, prefetch=prefetch)
 
 
 def winograd_tiles(shape: ConvShape, m: int) -> int:
@@ -219,17 +226,6 @@ def winograd_tiles(shape: ConvShape, m: int) -> int:
     for w in shape.windows:
         tiles *= -(-w.extent // m)
     return tiles
-
-
-def _tile_blocks(tiles: int, most: int, panel_lines: int, rows: int, threads: int) -> tuple[bool, int, int]:
-    """(whether one launch does everything, tiles in a block, cache lines to prefetch for each tile of rows)."""
-    blocks = -(-tiles // most)
-    fused = blocks >= 2 * threads or threads == 1
-    if not fused and tiles > 2 * most:
-        blocks, fused = 2 * threads, True
-    size = -(-tiles // blocks) if fused else tiles
-    covers = -(-size // rows)
-    return fused, size, -(-panel_lines // covers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,17 +252,19 @@ def block_points(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
     cached = max(_POINTS[0], min(_POINTS[1], target.l2_bytes // 4 // (4 * e.inputs)))
     if panel <= target.l2_bytes // 4 and e.points > 2 * cached and panels * panel <= 2 * target.l2_bytes:
         return share_points(replace(nest, points=min(cached, e.points)), e, panels, target)
-    tiles = -(-e.points // nest.main.rows)
-    prefetch = -(-8 // tiles) if tiles <= 8 else 0
     steps = max(1, 2 * target.l1_bytes // (width * 8))
     steps = 0 if panel <= target.l2_bytes // 2 else steps
     points = min(e.points, 1024)
-    nest = replace(nest, points=points, panels=1, steps=steps, prefetch=prefetch)
-    return (
-        nest
-        if e.groups * panels >= 2 * target.threads
-        else share_points(replace(nest, steps=0, points=min(points, cached)), e, panels, target)
-    )
+    nest = replace(nest, points=points, panels=1, steps=steps)
+    if e.groups * panels < 2 * target.threads:
+        nest = share_points(replace(nest, steps=0, points=min(points, cached)), e, panels, target)
+    return replace(nest, prefetch=_prefetched(nest.main, nest.lanes, nest.points, target))
+
+
+def _prefetched(tile: RegisterTile, lanes: int, points: int, target: Cpu) -> int:
+    """Cache lines that each step prefetches, so that the tiles of a block prefetch the next weights once."""
+    lines = 4 * preferred_block(target) * tile.vectors * lanes // 64
+    return min(_MOST_LINES, -(-lines // -(-points // tile.rows)))
 
 
 def _symbolic_blocks(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:

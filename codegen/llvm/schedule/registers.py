@@ -45,15 +45,18 @@ def tile_cost(tile: RegisterTile, target: Cpu) -> float:
     return max(1.0, latency, loads / _FREE_LOADS)
 
 
-def choose_tiles(vectors: int, points: int, unit: int, target: Cpu) -> tuple[RegisterTile, RegisterTile | None]:
+def choose_tiles(
+    vectors: int, points: int, unit: int, target: Cpu, widest: int = 1 << 30
+) -> tuple[RegisterTile, RegisterTile | None]:
     """The tile of the panels over `vectors` registers of channels, and the tile of a last panel if it differs.
 
-    The vectors of every tile are a multiple of `unit`, which is the registers of a block of channels.
+    The vectors of every tile are a multiple of `unit`, which is the registers of a block of channels. Those of `main`
+    are at most `widest`, unless a unit is more.
     """
     if is_symbolic(points):
         return _common_tiles(vectors, unit, target)
     best: tuple[float, RegisterTile, RegisterTile | None] | None = None
-    for width in range(unit, min(vectors, target.vector_registers // 2) + 1, unit):
+    for width in range(unit, min(vectors, target.vector_registers // 2, max(widest, unit)) + 1, unit):
         for last in {vectors % width, vectors % width + width}:
             if last > vectors or (last > width and (last == width or vectors % width == 0)):
                 continue
