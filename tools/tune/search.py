@@ -22,8 +22,8 @@ from .trial import Subject, Trial, TunedKernel, compare
 _BETTER = 0.97
 """A schedule replaces the best one if it takes at most this share of its time; lower ones are noise."""
 _CONFIRMED = 0.98
-_SECONDS = 0.4
-"""The time that a round measures."""
+_SECONDS, _LAST_SECONDS = 0.4, 3.0
+"""The times that a round measures, and the last measurement."""
 
 Show = Callable[[str], None]
 
@@ -108,12 +108,12 @@ def _climbs(subject: Subject, base: Trial, known: Mapping[str, ContractionSchedu
 
 
 def _rounds(climbs: Mapping[str, Climb], start: float, limit: float) -> Iterator[int]:
-    """Numbers of rounds, as long as there are schedules to measure and time for a round and the last measurement."""
-    begun, number, longest = time.monotonic(), 0, time.monotonic() - start
+    """Numbers of rounds, as long as there are schedules to measure, and time for a round and the last measurement."""
+    number, begun = 0, start
     while any(c.queue for c in climbs.values()):
         now = time.monotonic()
-        longest, begun = max(longest, now - begun), now
-        if number and now - start + 3 * longest > limit:
+        took, begun = now - begun, now
+        if number and now - start + 2 * took + _LAST_SECONDS > limit:
             return
         number += 1
         yield number
@@ -138,7 +138,7 @@ def _confirm(subject: Subject, base: Trial, climbs: Mapping[str, Climb]) -> tupl
     """Measure the default and the best schedules together, return to the default where the best one is not faster, and
     measure whole runs. Returns their seconds before and after."""
     last = subject.trial({key: c.best for key, c in climbs.items()})
-    compare((base, last), 4 * _SECONDS, whole=True)
+    compare((base, last), _LAST_SECONDS, whole=True)
     lost = False
     for key, climb in climbs.items():
         climb.seconds = base.kernel_seconds(key), last.kernel_seconds(key)
@@ -152,6 +152,6 @@ def _confirm(subject: Subject, base: Trial, climbs: Mapping[str, Climb]) -> tupl
         last.close()
         last = subject.trial({key: c.best for key, c in climbs.items()})
         base.seconds = float("inf")
-        compare((base, last), 2 * _SECONDS, whole=True)
+        compare((base, last), _LAST_SECONDS, whole=True)
     last.close()
     return base.seconds, last.seconds
