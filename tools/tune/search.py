@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from warnings import warn
 
 from ...codegen.llvm.contract import schedule_contraction
 from ...codegen.llvm.schedule.describe import describe_contraction
@@ -127,6 +128,8 @@ def _round(subject: Subject, base: Trial, climbs: Mapping[str, Climb]) -> None:
         right = trial.agrees_with(base)
         if right:
             compare((base, trial), _SECONDS)
+        else:
+            warn("the schedules of a round gave other results and are not used: report this defect", stacklevel=1)
         for key, schedule in tried.items():
             ratio = trial.kernel_seconds(key) / max(base.kernel_seconds(key), 1e-9) if right else float("inf")
             climbs[key].record(schedule, ratio)

@@ -1,0 +1,236 @@
+"""`mxforge tune`: what it stores, that compilations use it, reports and errors. Times are not tested: they are set."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.runtime import tuning
+from mxforge.runtime.cache import DiskCache
+from mxforge.runtime.host_device import HOST
+from mxforge.runtime.tuning import identity, read_tables, stored_entries, write_tables
+from mxforge.tools.tune import search
+from mxforge.tools.tune.report import changes
+from mxforge.tools.tune.trial import Trial
+
+SHAPE = ("--input-shape", "data=2,3,32,32")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DiskCache]:
+    cache = DiskCache(tmp_path / "cache", enabled=True)
+    monkeypatch.setattr(tuning, "default_cache", lambda: cache)
+    HOST.refresh()
+    yield cache
+    monkeypatch.undo()
+    HOST.refresh()
+
+
+class Clock:
+    """The times of a kernel: `ratio` in a trial as a share of that with the default schedules."""
+
+    ratio = 0.5
+
+    def compare(self, trials: Sequence[Trial], seconds: float, *, whole: bool = False) -> None:
+        for trial, time in zip(trials, (2.0, 2.0 * self.ratio), strict=True):
+            trial.launch_seconds[:] = time
+            trial.seconds = time
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Known times, and one alternative for each schedule."""
+    clock, alternatives = Clock(), search.alternatives
+    monkeypatch.setattr(search, "compare", clock.compare)
+    monkeypatch.setattr(search, "alternatives", lambda *args: alternatives(*args)[:1])
+    return clock
+
+
+@pytest.fixture
+def model(tmp_path: Path, convnet: Path) -> Path:
+    """The prefix of a copy of the network."""
+    for file in convnet.parent.glob("convnet-*"):
+        shutil.copy(file, tmp_path)
+    return tmp_path / "convnet"
+
+
+def tuned(mxforge: Any, *arguments: object) -> dict[str, Any]:
+    done = mxforge("tune", *arguments, *SHAPE, "--json")
+    assert done.status == 0, done.err
+    return json.loads(done.out)
+
+
+def test_faster_schedules_are_stored(mxforge: Any, model: Path) -> None:
+    before = HOST.target
+    assert not before.tuned.entries
+    report = tuned(mxforge, model)
+    kernels = report["kernels"]
+    assert kernels and all(k["ratio"] == 0.5 and k["best"] != k["default"] for k in kernels)
+    assert all(k["default_seconds"] == 2 * k["best_seconds"] for k in kernels)
+    assert any("conv0" in name for k in kernels for name in k["layers"])
+    assert (report["seconds_before"], report["seconds_after"]) == (2.0, 1.0)
+    file = model.with_name("convnet-tuning.json")
+    assert report["file"] == str(file)
+    found = {k["kernel"]: k["best"] for k in kernels}
+    assert read_tables(file) == {identity(before): found}
+    assert stored_entries(before) == found
+    assert HOST.target.tuned.entries == found
+
+
+def test_slower_schedules_are_not(mxforge: Any, model: Path, clock: Clock) -> None:
+    clock.ratio = 1.0
+    report = tuned(mxforge, model)
+    assert all(k["best"] == k["default"] and k["ratio"] == 1.0 and k["tried"] for k in report["kernels"])
+    assert read_tables(Path(report["file"])) == {identity(HOST.target): {}}
+
+
+def test_what_is_not_confirmed_is_not_stored(mxforge: Any, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(search, "compare", clock.compare)
+    confirm = search._confirm
+
+    def later(*arguments: Any) -> Any:
+        clock.ratio = 0.99
+        return confirm(*arguments)
+
+    monkeypatch.setattr(search, "_confirm", later)
+    assert not read_tables(Path(tuned(mxforge, model)["file"]))[identity(HOST.target)]
+
+
+def symbols(mxforge: Any, model: Path, *arguments: str) -> list[str]:
+    """The kernels of the program, and how their work is divided."""
+    done = mxforge("inspect", model, *SHAPE, "--json", *arguments)
+    assert done.status == 0, done.err
+    report = json.loads(done.out)
+    return [report["code_bytes"], *((x["kernel"], x["count"]) for x in report["launches"])]
+
+
+def test_compilations_use_the_file_beside_the_model(mxforge: Any, model: Path, own_cache: DiskCache) -> None:
+    plain = symbols(mxforge, model)
+    tuned(mxforge, model)
+    changed = symbols(mxforge, model)
+    assert changed != plain
+    own_cache.evict()
+    DiskCache(own_cache.folder, limit=0, enabled=True).evict()
+    HOST.refresh()
+    assert not stored_entries(HOST.target)
+    assert symbols(mxforge, model) == changed
+    assert symbols(mxforge, model, "--tuning", "off") == plain
+
+
+def test_results_do_not_change(mxforge: Any, model: Path, convnet: Path) -> None:
+    tuned(mxforge, model)
+    outputs: list[Any] = []
+    for choice in ("off", model.with_name("convnet-tuning.json")):
+        output = model.with_name("output.npz")
+        done = mxforge("run", model, "--input", f"{convnet}.npz", "--output", output, "--tuning", choice)
+        assert done.status == 0, done.err
+        with np.load(output) as arrays:
+            outputs.append({name: arrays[name] for name in arrays.files})
+    assert outputs[0].keys() == outputs[1].keys()
+    for name, value in outputs[0].items():
+        np.testing.assert_allclose(value, outputs[1][name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_second_search_starts_with_what_is_known(mxforge: Any, model: Path, clock: Clock) -> None:
+    first = {k["kernel"]: k["best"] for k in tuned(mxforge, model)["kernels"]}
+    file = model.with_name("convnet-tuning.json")
+    tables = {**read_tables(file), "another machine": {}}
+    write_tables(file, tables)
+    assert {k["kernel"]: k["best"] for k in tuned(mxforge, model)["kernels"]} == first
+    assert read_tables(file) == tables
+
+
+def test_text(mxforge: Any, model: Path) -> None:
+    output = model.with_name("own") / "own.json"
+    done = mxforge("tune", model, *SHAPE, "-o", output)
+    assert done.status == 0, done.err
+    assert "with a faster schedule" in done.out and "2000000.0" in done.out and "0.50" in done.out
+    assert "run  2000.000 ms before, 1000.000 ms after (0.500)" in done.out
+    assert done.out.endswith(f"stored in {output} and in the disk cache\n") and output.is_file()
+
+
+def test_an_interrupt_stores_what_was_found(mxforge: Any, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search, "_confirm", interrupted)
+    done = mxforge("tune", model, *SHAPE)
+    assert done.status == 130
+    assert "interrupted after" in done.out
+    assert read_tables(model.with_name("convnet-tuning.json"))[identity(HOST.target)]
+
+
+@pytest.mark.filterwarnings("default:the schedules of a round")
+def test_wrong_results_are_not_taken(mxforge: Any, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Trial, "agrees_with", lambda self, other: False)
+    done = mxforge("tune", model, *SHAPE, "--json")
+    assert done.status == 0 and "gave other results" in done.err
+    assert all(k["best"] == k["default"] for k in json.loads(done.out)["kernels"])
+
+
+def test_the_program_in_the_cache_depends_on_tuning(mxforge: Any, model: Path) -> None:
+    from mxforge.passes.manager import Options
+    from mxforge.runtime.compile import disk_key
+    from mxforge.tools.model_files import find_model
+    from mxforge.tools.models import data_types, load_model, model_graph
+
+    loaded = load_model(find_model(str(model)))
+    graph = model_graph(loaded, data_types(loaded, {"data": ((2, 3, 32, 32), None)}))
+    before = disk_key(graph, Options(), HOST.target)
+    tuned(mxforge, model)
+    assert disk_key(graph, Options(), HOST.target) != before == disk_key(graph, Options(), HOST.target.untuned)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--time-limit", "0"), "'0'"),
+        (("-o", "x.txt"), "x.txt: is not a .json file"),
+        ((), "the shape of input 'data' is not known"),
+    ],
+)
+def test_errors(mxforge: Any, model: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = mxforge("tune", model, *arguments)
+    assert done.status == 2 and message in done.err and done.err.count("\n") == 1
+
+
+def test_a_compiled_folder(mxforge: Any, compiled: Path) -> None:
+    done = mxforge("tune", compiled)
+    assert done.status == 2 and "is already compiled: tune the symbol, and compile it again" in done.err
+
+
+@pytest.mark.parametrize("command", ["run", "inspect", "tune"])
+def test_a_damaged_file_beside_the_model(mxforge: Any, model: Path, command: str) -> None:
+    model.with_name("convnet-tuning.json").write_text("{}")
+    done = mxforge(command, model, *SHAPE)
+    assert done.status == 1 and done.err.count("\n") == 1
+    assert "convnet-tuning.json: is not a file of tuned schedules of format 1" in done.err
+
+
+def test_a_missing_file(mxforge: Any, model: Path) -> None:
+    done = mxforge("run", model, *SHAPE, "--tuning", "none.json")
+    assert done.status == 1 and "none.json: No such file" in done.err and done.err.count("\n") == 1
+
+
+def test_a_model_without_contractions(mxforge: Any, tmp_path: Path) -> None:
+    (mx.sym.var("data") + 1).save(str(tmp_path / "plain-symbol.json"))
+    done = mxforge("tune", tmp_path / "plain", *SHAPE)
+    assert done.status == 1 and "there is nothing to tune" in done.err
+
+
+def test_changes() -> None:
+    from mxforge.codegen.llvm.schedule.kinds import RegisterTile, TileSchedule, WinogradSchedule
+
+    tile = TileSchedule(lanes=8, main=RegisterTile(6, 4), last=None, points=9, panels=0)
+    winograd = WinogradSchedule(output=4, lanes=8, main=RegisterTile(8, 2), last=None, tiles=9, fused=True)
+    assert changes(tile, tile) == "default"
+    assert changes(tile, winograd) == "Winograd (direct), output 4, main 8x2"
+    other = TileSchedule(lanes=8, main=RegisterTile(4, 4), last=RegisterTile(2, 1), points=9, panels=0, pack=False)
+    assert changes(tile, other) == "main 4x4 (6x4), last 2x1 (none), pack no (yes)"
