@@ -29,7 +29,7 @@ class HostDevice:
     def target(self) -> CpuTarget:
         """The target of this machine, or of the processor that MXFORGE_CPU names, with its tuned schedules."""
         chosen = settings()
-        return _target(chosen.cpu, chosen.tuning)
+        return _target(chosen.cpu, chosen.num_threads, chosen.tuning)
 
     def refresh(self) -> None:
         """Read the target again when it is next used: its tuned schedules have changed."""
@@ -64,8 +64,8 @@ class HostDevice:
 
 
 @cache
-def _target(cpu: str, tuning: Path | None) -> CpuTarget:
-    """The target while MXFORGE_CPU is `cpu` and MXFORGE_TUNING is `tuning`."""
+def _target(cpu: str, threads: int, tuning: Path | None) -> CpuTarget:
+    """The target for these settings."""
     return tuned_target(host_target())
 
 

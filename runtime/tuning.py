@@ -56,9 +56,9 @@ def stored_entries(target: CpuTarget, cache: DiskCache | None = None) -> Mapping
     """The table of the disk cache; empty if it has none, or one of another format."""
     data = (cache or default_cache()).get(_cache_key(target))
     try:
-        return {} if data is None else _tables(data).get(identity(target), {})
+        return {} if data is None else _tables(data, check=False).get(identity(target), {})
     except TuningError:
-        return {}
+        return {}  # of another format
 
 
 def store_entries(entries: Mapping[str, Entry], target: CpuTarget, cache: DiskCache | None = None) -> None:
@@ -88,21 +88,22 @@ def _text(tables: Tables) -> bytes:
     return (json.dumps({"format": FORMAT, "tables": listed}, indent=1) + "\n").encode()
 
 
-def _tables(data: bytes) -> dict[str, dict[str, Entry]]:
+def _tables(data: bytes, check: bool = True) -> dict[str, dict[str, Entry]]:
+    """The tables in `data`. Entries are not checked if this process's cache wrote them: that would load more code."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
         raise TuningError("is not JSON") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT or not isinstance(content.get("tables"), list):
         raise TuningError(f"is not a file of tuned schedules of format {FORMAT}: mxforge tune writes such files")
-    return dict(_table(table) for table in content["tables"])
+    return dict(_table(table, check) for table in content["tables"])
 
 
-def _table(table: Any) -> tuple[str, dict[str, Entry]]:
+def _table(table: Any, check: bool) -> tuple[str, dict[str, Entry]]:
     target, kernels = (table.get(n) for n in ("target", "kernels")) if isinstance(table, dict) else (None, None)
     if not isinstance(target, str) or not isinstance(kernels, dict):
         raise TuningError("a table lacks its target or its kernels: tune the model again")
-    for key, entry in cast("dict[str, Any]", kernels).items():
+    for key, entry in cast("dict[str, Any]", kernels).items() if check else ():
         try:
             schedule_of(entry if isinstance(entry, dict) else {})
         except ValueError as error:

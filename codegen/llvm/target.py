@@ -43,7 +43,8 @@ class CpuTarget(Cpu):
 
     @property
     def identity(self) -> str:
-        return repr(tuple(getattr(self, f.name) for f in fields(self)))
+        machine = tuple(getattr(self, f.name) for f in fields(self) if f.name != "tuned")
+        return f"{machine}{self.tuned.digest}"
 
     def with_tuned(self, tuned: Tuned) -> CpuTarget:
         """This CPU with other tuned schedules."""

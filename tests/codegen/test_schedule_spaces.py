@@ -61,7 +61,9 @@ def start(name: str, target: Any = HOST) -> Any:
 @pytest.mark.parametrize("name", KERNELS)
 def test_alternatives_compute_the_same(name: str) -> None:
     kernel = KERNELS[name]
-    values = {b.name: RNG.standard_normal(b.shape).astype("f") for b in kernel.buffers if not b.written}
+    values = {
+        b.name: RNG.standard_normal(tuple(map(int, b.shape))).astype("f") for b in kernel.buffers if not b.written
+    }
     default = start(name)
     expected = result(kernel, default, values)
     found = near(kernel, default)

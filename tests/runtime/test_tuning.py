@@ -66,7 +66,7 @@ def test_the_disk_cache_has_a_table_for_each_target(cache: DiskCache) -> None:
 
 def test_a_table_of_another_format_is_not_used(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     store_entries({"k": A}, AVX2)
-    monkeypatch.setattr(tuning, "_tables", lambda data: (_ for _ in ()).throw(TuningError("old")))
+    monkeypatch.setattr(tuning, "_tables", lambda data, check: (_ for _ in ()).throw(TuningError("old")))
     assert stored_entries(AVX2) == {}
 
 

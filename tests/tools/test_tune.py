@@ -103,8 +103,8 @@ def test_what_is_not_confirmed_is_not_stored(mxforge: Any, model: Path, monkeypa
     assert not read_tables(Path(tuned(mxforge, model)["file"]))[identity(HOST.target)]
 
 
-def symbols(mxforge: Any, model: Path, *arguments: str) -> list[str]:
-    """The kernels of the program, and how their work is divided."""
+def code(mxforge: Any, model: Path, *arguments: str) -> list[object]:
+    """The size of the program's code, its kernels, and the units of their work."""
     done = mxforge("inspect", model, *SHAPE, "--json", *arguments)
     assert done.status == 0, done.err
     report = json.loads(done.out)
@@ -112,16 +112,16 @@ def symbols(mxforge: Any, model: Path, *arguments: str) -> list[str]:
 
 
 def test_compilations_use_the_file_beside_the_model(mxforge: Any, model: Path, own_cache: DiskCache) -> None:
-    plain = symbols(mxforge, model)
+    plain = code(mxforge, model)
     tuned(mxforge, model)
-    changed = symbols(mxforge, model)
+    changed = code(mxforge, model)
     assert changed != plain
     own_cache.evict()
     DiskCache(own_cache.folder, limit=0, enabled=True).evict()
     HOST.refresh()
     assert not stored_entries(HOST.target)
-    assert symbols(mxforge, model) == changed
-    assert symbols(mxforge, model, "--tuning", "off") == plain
+    assert code(mxforge, model) == changed
+    assert code(mxforge, model, "--tuning", "off") == plain
 
 
 def test_results_do_not_change(mxforge: Any, model: Path, convnet: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_missing_file(mxforge: Any, model: Path) -> None:
 
 
 def test_a_model_without_contractions(mxforge: Any, tmp_path: Path) -> None:
-    (mx.sym.var("data") + 1).save(str(tmp_path / "plain-symbol.json"))
+    mx.sym.relu(mx.sym.var("data")).save(str(tmp_path / "plain-symbol.json"))
     done = mxforge("tune", tmp_path / "plain", *SHAPE)
     assert done.status == 1 and "there is nothing to tune" in done.err
 

@@ -114,7 +114,7 @@ def _rounds(climbs: Mapping[str, Climb], start: float, limit: float) -> Iterator
     while any(c.queue for c in climbs.values()):
         now = time.monotonic()
         took, begun = now - begun, now
-        if number and now - start + 2 * took + _LAST_SECONDS > limit:
+        if number and now - start + 3 * took + 2 * _LAST_SECONDS > limit:
             return
         number += 1
         yield number
