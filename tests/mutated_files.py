@@ -34,6 +34,8 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 from mutations import Random, mutate_bytes, mutate_text_of_json
+from mxforge.codegen.llvm.schedule.kinds import RegisterTile, TileSchedule, WinogradSchedule
+from mxforge.codegen.llvm.schedule.tuned import entry_of
 from mxforge.codegen.manifest import ManifestError, program_from_bytes
 from mxforge.frontend.artifacts import ArtifactError
 from mxforge.frontend.artifacts.named_arrays import read_safetensors, write_safetensors
@@ -41,6 +43,7 @@ from mxforge.frontend.artifacts.numpy_files import read_npy, read_npz
 from mxforge.frontend.optimizer.updater import load_states
 from mxforge.runtime.compiled_folder import MANIFEST, PROGRAM, CompiledFolderError, read_folder
 from mxforge.runtime.threads import get_num_threads, set_num_threads
+from mxforge.runtime.tuning import TuningError, read_tables, write_tables
 from mxforge.tools.main import main as mxforge_command
 
 DATA = Path(__file__).parent / "data"
@@ -119,6 +122,13 @@ def _records(folder: Path) -> list[Path]:
         writer.write_idx(i, mx.recordio.pack(mx.recordio.IRHeader(0, [1, 2], i, 0), record))
     writer.close()
     return [path]
+
+
+def _tunings(folder: Path) -> list[Path]:
+    tile = TileSchedule(lanes=8, main=RegisterTile(4, 3), last=RegisterTile(6, 1), points=9, panels=2)
+    winograd = WinogradSchedule(output=4, lanes=8, main=RegisterTile(4, 3), last=None, tiles=9, fused=True)
+    write_tables(folder / "x-tuning.json", {"target": {"a": entry_of(tile), "b": entry_of(winograd)}, "other": {}})
+    return [folder / "x-tuning.json"]
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -246,6 +256,7 @@ def formats(folder: Path) -> dict[str, Format]:
         "index": Format((folder / "x.idx",), (mutate_bytes,), _read_index, (mx.MXNetError,)),
         "folder": Format(tuple(_folders(folder)), BOTH, _read_folder, (CompiledFolderError,)),
         "signed": Format(tuple(_programs(folder)), (mutate_bytes, _mutate_head), _read_folder, (CompiledFolderError,)),
+        "tuning": Format(tuple(_tunings(folder)), BOTH, read_tables, (TuningError,)),
         "model": Format(tuple(_models(folder)), (mutate_text_of_json,), _read_model, (ValueError, AssertionError)),
         "program": Format(
             tuple(_programs(folder)), (mutate_bytes, _mutate_head), _read_program, (ManifestError,), names_file=False
