@@ -18,7 +18,7 @@ def products(channels: int, filters: int, width: int, rows: int, output: int = 4
 @pytest.mark.parametrize(
     ("sizes", "tiles", "expected"),
     [
-        pytest.param(products(64, 64, 64, 6), 196, (True, 13), id="all weights fit beside a block"),
+        pytest.param(products(64, 64, 64, 6), 196, (True, 17), id="all weights fit beside a block"),
         pytest.param(products(128, 128, 32, 8), 49, (False, 49), id="weights are read once"),
         pytest.param(products(128, 32, 32, 8), 49, (True, 25), id="one panel: threads share blocks"),
         pytest.param(products(48, 192, 64, 6, 2), 49, (True, 25), id="three panels: threads share blocks"),

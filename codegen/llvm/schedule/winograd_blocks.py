@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from ..cpu import Cpu
 
-_LEAST = 12
+_LEAST = 16
 """Tiles in a block: of smaller ones, transforms and calls of the micro-kernel take too long."""
-_USABLE = 0.8
-"""The share of the L2 cache that holds the data of a block."""
+_FULL, _USABLE = 0.9, 0.8
+"""The share of the L2 cache that weights and a block can fill, and up to which a stream through it finds all data."""
 _MOST_FAR = 12
 """Multiples of the L2 cache for the inputs and products of all tiles: the last cache has room for more."""
 _FAR_BYTES = 10
@@ -65,7 +65,7 @@ def tile_blocks(p: Products, tiles: int, target: Cpu) -> tuple[bool, int]:
     One launch over blocks is best if all weights stay in the L2 cache beside a block. Else blocks whose products fit a
     quarter of it compete with one block in two launches, whose panels threads share.
     """
-    near = int(_USABLE * target.l2_bytes - p.weights) // (p.inputs(1) + p.outputs(1))
+    near = int(_FULL * target.l2_bytes - p.weights) // (p.inputs(1) + p.outputs(1))
     if near >= _LEAST and _even(tiles, near, target.threads) >= _LEAST:
         return True, _even(tiles, near, target.threads)
     size = _even(tiles, max(1, target.l2_bytes // 4 // p.outputs(1)), target.threads)
