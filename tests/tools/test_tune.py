@@ -24,6 +24,7 @@ SHAPE = ("--input-shape", "data=2,3,32,32")
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DiskCache]:
+    monkeypatch.setenv("MXFORGE_CACHE", "1")
     cache = DiskCache(tmp_path / "cache", enabled=True)
     monkeypatch.setattr(tuning, "default_cache", lambda: cache)
     HOST.refresh()
@@ -167,6 +168,18 @@ def test_an_interrupt_stores_what_was_found(mxforge: Any, model: Path, monkeypat
     assert read_tables(model.with_name("convnet-tuning.json"))[identity(HOST.target)]
 
 
+def test_an_early_interrupt_keeps_what_was_known(mxforge: Any, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Path(tuned(mxforge, model)["file"])
+    known = read_tables(file)
+
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search, "_round", interrupted)
+    assert mxforge("tune", model, *SHAPE).status == 130
+    assert read_tables(file) == known and stored_entries(HOST.target) == known[identity(HOST.target)]
+
+
 @pytest.mark.filterwarnings("default:the schedules of a round")
 def test_wrong_results_are_not_taken(mxforge: Any, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Trial, "agrees_with", lambda self, other: False)
@@ -212,6 +225,12 @@ def test_a_damaged_file_beside_the_model(mxforge: Any, model: Path, command: str
     done = mxforge(command, model, *SHAPE)
     assert done.status == 1 and done.err.count("\n") == 1
     assert "convnet-tuning.json: is not a file of tuned schedules of format 1" in done.err
+
+
+def test_a_damaged_output(mxforge: Any, model: Path) -> None:
+    model.with_name("own.json").write_text("[]")
+    done = mxforge("tune", model, *SHAPE, "-o", model.with_name("own.json"))
+    assert done.status == 1 and "own.json: is not a file of tuned schedules" in done.err and done.err.count("\n") == 1
 
 
 def test_a_missing_file(mxforge: Any, model: Path) -> None:

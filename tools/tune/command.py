@@ -10,7 +10,7 @@ from pathlib import Path
 from ...codegen.llvm.schedule.tuned import Entry, entry_of, schedule_of
 from ...codegen.llvm.target import CpuTarget
 from ...runtime.host_device import HOST
-from ...runtime.tuning import identity, read_tables, store_entries, stored_entries, write_tables
+from ...runtime.tuning import Tables, identity, read_tables, store_entries, stored_entries, write_tables
 from ..errors import ToolError, UsageError
 from ..model_files import find_model
 from ..models import data_types, load_model, model_graph
@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.model}: is already compiled: tune the symbol, and compile it again")
     output = files.tuning if options.output is None else options.output
     check_file(output, ".json")
+    tables = read_tables(output) if output.is_file() else {}
     with Progress(f"reading {files.name}") as progress:
         model = load_model(files)
         require_parameters(model, options.shapes, options.allow_missing)
@@ -41,26 +42,26 @@ def run(options: argparse.Namespace) -> int:
         subject = Subject(model, types, graph, target.untuned)
         known = {key: schedule_of(entry) for key, entry in target.tuned.entries.items()}
         found = search(subject, known, options.time_limit, lambda text: progress.step(f"tuning {model.name}: {text}"))
-        _store(found, target.untuned, output)
+        _store(found, target.untuned, output, tables)
     if not found.climbs:
         raise ToolError(f"{model.name} has no convolution or matrix product with a schedule: there is nothing to tune")
     print(json.dumps(as_json(found, model.name, output), indent=1) if options.json else as_text(found, output))
     return _INTERRUPTED if found.interrupted else 0
 
 
-def _store(found: Found, target: CpuTarget, output: Path) -> None:
-    """Replace the entries of the model's kernels in the file and in the disk cache; others remain."""
+def _store(found: Found, target: CpuTarget, output: Path, tables: Tables) -> None:
+    """Replace the entries of the model's kernels in the file, which has `tables`, and in the disk cache."""
     if not found.climbs:
         return
-    tables = dict(read_tables(output)) if output.is_file() else {}
     name = identity(target)
-    tables[name] = _merged(tables.get(name, {}), found)
     output.parent.mkdir(parents=True, exist_ok=True)
-    write_tables(output, tables)
+    write_tables(output, {**tables, name: _merged(tables.get(name, {}), found)})
     store_entries(_merged(stored_entries(target), found), target)
     HOST.refresh()
 
 
 def _merged(entries: Mapping[str, Entry], found: Found) -> dict[str, Entry]:
-    kept = {key: entry for key, entry in entries.items() if key not in found.climbs}
+    """The entries with those of a search instead, except schedules that it had no time to measure."""
+    climbs = found.climbs
+    kept = {key: e for key, e in entries.items() if key not in climbs or schedule_of(e) in climbs[key].queue}
     return {**kept, **{key: entry_of(schedule) for key, schedule in found.schedules().items()}}

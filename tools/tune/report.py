@@ -8,6 +8,7 @@ from typing import Any
 
 from ...codegen.llvm.schedule.kinds import ContractionSchedule
 from ...codegen.llvm.schedule.tuned import entry_of
+from ...runtime.cache import default_enabled
 from ..inspect_text import cut, table
 from .search import Climb, Found
 
@@ -75,7 +76,7 @@ def _total(found: Found, output: Path) -> Iterator[str]:
     rest = sum(len(c.queue) for c in found.climbs.values())
     more = f"; {rest} schedules were not measured: a higher --time-limit continues" if rest else ""
     yield f"     {found.rounds} rounds{more}"
-    yield f"stored in {output} and in the disk cache"
+    yield f"stored in {output}{' and in the disk cache' if default_enabled() else ''}"
 
 
 def as_json(found: Found, name: str, output: Path) -> dict[str, Any]:
