@@ -24,7 +24,7 @@ _BETTER = 0.97
 """A schedule replaces the best one if it takes at most this share of its time; lower ones are noise."""
 _CONFIRMED = 0.98
 _SECONDS, _LAST_SECONDS = 0.4, 3.0
-"""The times that a round measures, and the last measurement."""
+"""The times that a round measures, and the last measurement at most."""
 
 Show = Callable[[str], None]
 
@@ -89,7 +89,7 @@ def search(subject: Subject, known: Mapping[str, ContractionSchedule], limit: fl
             show(f"round {rounds}: {gain} of {len(climbs)} kernels are faster so far")
             _round(subject, base, climbs)
         show("measuring what was found")
-        before, after = _confirm(subject, base, climbs)
+        before, after = _confirm(subject, base, climbs, _last_seconds(limit))
     except KeyboardInterrupt:
         return Found(climbs, rounds, interrupted=True)
     return Found(climbs, rounds, before, after)
@@ -114,7 +114,7 @@ def _rounds(climbs: Mapping[str, Climb], start: float, limit: float) -> Iterator
     while any(c.queue for c in climbs.values()):
         now = time.monotonic()
         took, begun = now - begun, now
-        if number and now - start + 3 * took + 2 * _LAST_SECONDS > limit:
+        if number and now - start + 3 * took + 2 * _last_seconds(limit) > limit:
             return
         number += 1
         yield number
@@ -137,11 +137,15 @@ def _round(subject: Subject, base: Trial, climbs: Mapping[str, Climb]) -> None:
         trial.close()
 
 
-def _confirm(subject: Subject, base: Trial, climbs: Mapping[str, Climb]) -> tuple[float, float]:
+def _last_seconds(limit: float) -> float:
+    return min(_LAST_SECONDS, limit / 10)
+
+
+def _confirm(subject: Subject, base: Trial, climbs: Mapping[str, Climb], seconds: float) -> tuple[float, float]:
     """Measure the default and the best schedules together, return to the default where the best one is not faster, and
     measure whole runs. Returns their seconds before and after."""
     last = subject.trial({key: c.best for key, c in climbs.items()})
-    compare((base, last), _LAST_SECONDS, whole=True)
+    compare((base, last), seconds, whole=True)
     lost = False
     for key, climb in climbs.items():
         climb.seconds = base.kernel_seconds(key), last.kernel_seconds(key)
@@ -155,6 +159,6 @@ def _confirm(subject: Subject, base: Trial, climbs: Mapping[str, Climb]) -> tupl
         last.close()
         last = subject.trial({key: c.best for key, c in climbs.items()})
         base.seconds = float("inf")
-        compare((base, last), _LAST_SECONDS, whole=True)
+        compare((base, last), seconds, whole=True)
     last.close()
     return base.seconds, last.seconds
