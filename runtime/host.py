@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 from ..codegen.llvm.target import CpuTarget
@@ -90,8 +91,8 @@ def target_from_cpuinfo(machine: str, info: dict[str, str], caches: dict[int, in
     else:
         raise RuntimeError(f"mxforge compiles for x86_64 and aarch64 CPUs, not for {machine!r}")
     triple = f"{'x86_64' if machine == 'x86_64' else 'aarch64'}-unknown-linux-gnu"
-    sizes = {field: caches[level] for field, level in (("l1_bytes", 1), ("l2_bytes", 2)) if level in caches}
-    return CpuTarget(triple, cpu, features, bits, registers, fma_per_cycle=fmas, threads=threads, **sizes)
+    target = CpuTarget(triple, cpu, features, bits, registers, fma_per_cycle=fmas, threads=threads)
+    return replace(target, l1_bytes=caches.get(1, target.l1_bytes), l2_bytes=caches.get(2, target.l2_bytes))
 
 
 def _x86(info: dict[str, str]) -> tuple[str, str, int, int, int]:
