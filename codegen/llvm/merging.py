@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from .arithmetic import Operand, Value
 from .cpu import Cpu
 from .emitter import FunctionBuilder, ModuleBuilder, Parameter
-from .types import I64, PTR, Number, Type
+from .types import I64, PTR, Number, Type, constant
 
 _SLOT = re.compile(r"%k(\d+)\b|\0(\d+)\n")
 _READ = "\0"  # starts a line that marks the first use of a slot
@@ -70,7 +70,8 @@ class NumberedFunction(FunctionBuilder):
         return super()._call(self.address(callee) if shared else callee, result, operands)  # type: ignore[arg-type]
 
     def _number(self, type: Type, number: Number) -> Value:
-        return self.splat(Value(self._slot(super().const(I64, number).text), I64, self), type)
+        slot = Value(self._slot(constant(I64, number)), I64, self)
+        return slot if type is I64 else self.splat(slot, type)
 
     def _slot(self, content: str) -> str:
         name = f"%k{len(self.slots)}"
