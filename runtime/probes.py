@@ -66,6 +66,20 @@ def read_bandwidth(nbytes: int) -> float:
     return pages * READ_PAGE / seconds
 
 
+def sharing_seconds() -> tuple[float, float]:
+    """(seconds in which two threads start and finish a launch, seconds for each further chunk of a thread): what equal
+    work on two threads takes beyond the same on one. The fastest of many runs. The pool has two threads."""
+    pool, sink = get_pool(), _sink(get_pool())
+    arguments = (ctypes.c_int64 * 2)(0, sink.address)
+    ctypes.memmove(arguments, np.array([0.5, 1.0], np.float32).ctypes.data, _WORD)
+    chunks = 16
+    alone, halves, many = (
+        _fastest(pool, _record(FMA, arguments, units, grain))
+        for units, grain in ((chunks // 2, chunks), (chunks, chunks // 2), (chunks, 1))
+    )
+    return max(0.0, halves - alone), max(0.0, (many - halves) / (chunks // 2 - 1))
+
+
 def _sink(pool: ThreadPool) -> Storage:
     return allocate(LINE * pool.threads)
 

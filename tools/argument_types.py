@@ -22,3 +22,14 @@ def natural(text: str) -> int:
 def positives(text: str) -> tuple[int, ...]:
     """Different positive whole numbers, separated by commas, in their order."""
     return tuple(dict.fromkeys(positive(number.strip()) for number in text.split(",")))
+
+
+def positive_number(text: str) -> float:
+    """A number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return number

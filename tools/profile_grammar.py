@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .argument_types import positive
+from .argument_types import positive, positive_number, positives
 
 PROFILE_EXAMPLES = """\
 examples:
   mxforge profile resnet50 --input-shape data=1,3,224,224
   mxforge profile resnet50 --input-shape data=1,3,224,224 --by launch --top 10
   mxforge profile resnet50 --input-shape data=1,3,224,224 --csv layers.csv --trace trace.json --plot roofline.png
+  mxforge profile resnet50 --input-shape data=1,3,224,224 --simulate-threads 8,16,32,64
 """
 
 
@@ -27,3 +28,16 @@ def fill_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", type=Path, metavar="FILE", help=text)
     text = "draw the launches under the roofs of this machine, as .png, .svg or .pdf; needs Matplotlib"
     parser.add_argument("--plot", type=Path, metavar="FILE", help=text)
+    _fill_simulation(parser)
+
+
+def _fill_simulation(parser: argparse.ArgumentParser) -> None:
+    text = "predict the time on so many threads instead, from times on one thread (see `mxforge help threads`)"
+    parser.add_argument("--simulate-threads", type=positives, metavar="N,N", help=text)
+    costs = parser.add_argument_group("assumptions of --simulate-threads")
+    text = "microseconds in which two threads share an empty launch (default: measured here)"
+    costs.add_argument("--launch-cost", type=positive_number, metavar="US", help=text)
+    text = "nanoseconds for each further chunk of a launch (default: measured here)"
+    costs.add_argument("--chunk-cost", type=positive_number, metavar="NS", help=text)
+    text = "bytes that all threads read from memory, in GB per second (default: 200)"
+    costs.add_argument("--memory-bandwidth", type=positive_number, metavar="GB", help=text)

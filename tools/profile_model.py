@@ -4,45 +4,42 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ..codegen.driver import compile_steps
-from ..frontend.compiled import CompiledModel, load_compiled
-from ..frontend.dtypes import memory_dtype
-from ..runtime.executable import Executable
+from ..frontend.compiled import CompiledModel
 from ..runtime.host import host_target
 from ..runtime.host_device import HOST
-from ..runtime.probes import RunTimes, TimedRuns
+from ..runtime.probes import RunTimes
 from ..runtime.threads import get_num_threads
 from .errors import UsageError
-from .inputs import random_inputs
 from .inspect_model import memory_name
 from .model_files import ModelFiles, find_model
-from .models import bind_executable, data_types, load_model, model_graph, refuse_weights
+from .models import data_types, load_model, refuse_weights
 from .outputs import check_file, check_writable, write_file
-from .parameters import parameter_names, require_parameters
+from .parameters import require_parameters
 from .peaks import Peaks, measure_peaks
 from .plots import check_plot
 from .profile_files import as_csv, as_json, as_trace
 from .profile_report import Machine, Profile
 from .profile_rows import Row, launch_rows, layer_rows, total_row
+from .profile_source import Source, compiled_source, symbol_source, timed_runs
 from .profile_text import as_text
 from .progress import Progress
-from .work import Region, regions
-
-_WARMUP = 2
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the profile and write its files; returns status 0."""
+    """Print the profile, or the simulation of threads, and write the files; returns status 0."""
     files = find_model(options.model, options.epoch, options.params)
+    if options.simulate_threads:
+        from .simulate_threads import run_simulation
+
+        return run_simulation(files, options)
     _check(options, files)
     with Progress(f"reading {files.name}") as progress:
-        source = _compiled_source(files) if files.compiled is not None else _symbol_source(files, options, progress)
+        source = compiled_source(files) if files.compiled is not None else _symbol_source(files, options, progress)
         progress.step("measuring this machine")
         peaks = measure_peaks()
         progress.step(f"measuring {files.name}")
@@ -61,6 +58,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace, files: ModelFiles) -> None:
     """An error for options that cannot be met, before long work."""
+    for name in ("launch_cost", "chunk_cost", "memory_bandwidth"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name.replace('_', '-')} is an assumption of --simulate-threads: pass that too")
     for path, suffix in ((options.csv, ".csv"), (options.trace, ".json")):
         if path is not None:
             check_file(path, suffix)
@@ -76,51 +76,22 @@ def _check(options: argparse.Namespace, files: ModelFiles) -> None:
         raise UsageError("--plot: a compiled folder does not contain the work of its launches: profile the symbol")
 
 
-@dataclass(frozen=True)
-class _Source:
-    """A model that can run, and what is known about its launches. `operators` are those of its layers by name, and
-    `missing` is the number of its parameters that are inputs because they have no values."""
-
-    model: CompiledModel
-    executable: Executable
-    regions: Sequence[Region]
-    operators: Mapping[str, str]
-    missing: int = 0
-
-
-def _symbol_source(files: ModelFiles, options: argparse.Namespace, progress: Progress) -> _Source:
+def _symbol_source(files: ModelFiles, options: argparse.Namespace, progress: Progress) -> Source:
     model = load_model(files, options.weights)
     require_parameters(model, options.shapes, options.allow_missing)
     types = data_types(model, options.shapes)
     progress.step(f"compiling {model.name}")
-    compiled = compile_steps(model_graph(model, types), HOST.target, model.options())
-    executable = Executable(compiled.program)
-    operators = {node.name: node.op for node in model.network.nodes if not node.is_variable}
-    missing = sum(name not in model.parameters for name in parameter_names(model))
-    return _Source(bind_executable(model, types, executable), executable, regions(compiled), operators, missing)
-
-
-def _compiled_source(files: ModelFiles) -> _Source:
-    assert files.compiled is not None
-    model = load_compiled(files.compiled)
-    assert isinstance(model.executable, Executable)
-    return _Source(model, model.executable, (), {})
+    return symbol_source(model, types, HOST.target)
 
 
 def _measure(model: CompiledModel, repeat: int) -> tuple[list[float], list[RunTimes]]:
     """The seconds of `repeat` runs, and the times of the launches of as many others, in alternation."""
-    data = random_inputs({a.name: (a.type.shape, memory_dtype(a.type.dtype)) for a in model.inputs})
-    assert isinstance(model.executable, Executable)
-    with model.operands(list(data.values())) as (inputs, outputs):
-        timed = TimedRuns(model.executable, inputs, outputs)
-        for _ in range(_WARMUP):
-            timed.plain()
-            timed.timed()
+    with timed_runs(model) as timed:
         found = [(timed.plain(), timed.timed()) for _ in range(repeat)]
     return [seconds for seconds, _ in found], [run for _, run in found]
 
 
-def _profile(source: _Source, seconds: Sequence[float], runs: Sequence[RunTimes], peaks: Peaks) -> Profile:
+def _profile(source: Source, seconds: Sequence[float], runs: Sequence[RunTimes], peaks: Peaks) -> Profile:
     model, program, target = source.model, source.executable.program, host_target()
     spans = [run.launches() for run in runs]
     times = np.median([end - begin for begin, end in spans], axis=0) / 1e9

@@ -19,6 +19,7 @@ from mxforge.codegen.llvm.support import PIECES
 from mxforge.runtime.elf import LoadedObject, load_object
 from mxforge.runtime.host import host_target
 from mxforge.runtime.threads import RECORD_BYTES, ThreadPool, get_num_threads, get_pool, set_num_threads
+from mxforge.tools.thread_model import chunk_sizes
 from processes import run_apart
 
 # touch: a[i] += 1 for i in [begin, end), and the worker's cell of b counts its chunks.
@@ -165,6 +166,7 @@ def test_chunks_are_balanced_and_not_below_the_grain(
     starts = np.flatnonzero(cells.a)
     sizes = cells.a[starts]
     assert sizes.sum() == count
+    assert sizes.tolist() == chunk_sizes(count, grain, threads)
     assert (starts == np.cumsum(sizes) - sizes).all()
     assert len(sizes) <= 8 * threads
     assert len(sizes) < threads or len(sizes) % threads == 0

@@ -1,0 +1,64 @@
+"""A model that can be measured: its executable, the work of its launches, and its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ..codegen.driver import compile_steps
+from ..codegen.llvm.target import CpuTarget
+from ..frontend.compiled import CompiledModel, load_compiled
+from ..frontend.dtypes import memory_dtype
+from ..ir.types import TensorType
+from ..runtime.executable import Executable
+from ..runtime.probes import TimedRuns
+from .inputs import random_inputs
+from .model_files import ModelFiles
+from .models import Model, bind_executable, model_graph
+from .parameters import parameter_names
+from .work import Region, regions
+
+WARMUP = 2
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model that can run, and what is known about its launches. `operators` are those of its layers by name, and
+    `missing` is the number of its parameters that are inputs because they have no values."""
+
+    model: CompiledModel
+    executable: Executable
+    regions: Sequence[Region]
+    operators: Mapping[str, str]
+    missing: int = 0
+
+
+def symbol_source(model: Model, types: Mapping[str, TensorType], target: CpuTarget) -> Source:
+    """The model compiled for data of these types and for this target."""
+    compiled = compile_steps(model_graph(model, types), target, model.options())
+    executable = Executable(compiled.program)
+    operators = {node.name: node.op for node in model.network.nodes if not node.is_variable}
+    missing = sum(name not in model.parameters for name in parameter_names(model))
+    return Source(bind_executable(model, types, executable), executable, regions(compiled), operators, missing)
+
+
+def compiled_source(files: ModelFiles) -> Source:
+    """The model of a compiled folder, without the work of its launches."""
+    assert files.compiled is not None
+    model = load_compiled(files.compiled)
+    assert isinstance(model.executable, Executable)
+    return Source(model, model.executable, (), {})
+
+
+@contextmanager
+def timed_runs(model: CompiledModel) -> Iterator[TimedRuns]:
+    """Runs of the model on random numbers, after a few that are not measured."""
+    data = random_inputs({a.name: (a.type.shape, memory_dtype(a.type.dtype)) for a in model.inputs})
+    assert isinstance(model.executable, Executable)
+    with model.operands(list(data.values())) as (inputs, outputs):
+        timed = TimedRuns(model.executable, inputs, outputs)
+        for _ in range(WARMUP):
+            timed.plain()
+            timed.timed()
+        yield timed

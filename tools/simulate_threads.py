@@ -1,0 +1,140 @@
+"""`mxforge profile --simulate-threads`: the times that a model would take on more threads than this machine has.
+
+The model is compiled for each number of threads and its launches are measured on one thread; `thread_model.py` predicts
+the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from ..ir.types import TensorType
+from ..runtime.host import host_target
+from ..runtime.probes import RunTimes, sharing_seconds
+from ..runtime.threads import LARGEST_POOL, get_num_threads, set_num_threads
+from .errors import UsageError
+from .model_files import ModelFiles
+from .models import Model, data_types, load_model
+from .nested_launches import Nested, nested_launches
+from .parameters import require_parameters
+from .profile_rows import Row, launch_rows
+from .profile_source import Source, symbol_source, timed_runs
+from .progress import Progress
+from .simulation_report import Simulation, as_json, as_text
+from .thread_model import LaunchWork, ThreadCosts, predict
+
+_BANDWIDTH = 200.0
+"""GB per second, if the user names no number: about eight channels of DDR4-3200 with eight bytes each."""
+
+
+def run_simulation(files: ModelFiles, options: argparse.Namespace) -> int:
+    """Print the prediction for each number of threads; returns status 0."""
+    _check(files, options)
+    with Progress(f"reading {files.name}") as progress:
+        model = load_model(files)
+        require_parameters(model, options.shapes, options.allow_missing)
+        types = data_types(model, options.shapes)
+        progress.step("measuring this machine")
+        costs = _costs(options)
+        with _one_thread():
+            progress.step(f"measuring {files.name} for 1 thread")
+            single = launch_works(model, types, 1, options.repeat)
+            found: dict[int, Sequence[LaunchWork]] = {}
+            for threads in options.simulate_threads:
+                progress.step(f"measuring {files.name} for {threads} threads")
+                found[threads] = single if threads == 1 else launch_works(model, types, threads, options.repeat)
+    predictions = {threads: [predict(work, threads, costs) for work in works] for threads, works in found.items()}
+    simulation = Simulation(files.name, types, costs, sum(work.seconds for work in single), predictions)
+    print(json.dumps(as_json(simulation), indent=1) if options.json else as_text(simulation, options.top))
+    return 0
+
+
+def _check(files: ModelFiles, options: argparse.Namespace) -> None:
+    """An error for options that cannot be met, before long work."""
+    if files.compiled is not None:
+        raise UsageError("--simulate-threads: a compiled folder is for one number of threads: profile the symbol")
+    for name in ("csv", "trace", "plot"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name} needs measured threads: omit it, or --simulate-threads")
+    if max(options.simulate_threads) > LARGEST_POOL:
+        raise UsageError(f"--simulate-threads: a pool has at most {LARGEST_POOL} threads")
+
+
+def _costs(options: argparse.Namespace) -> ThreadCosts:
+    """The costs that the options give, and those of two threads of this machine for the others."""
+    launch, chunk = options.launch_cost, options.chunk_cost
+    if launch is None or chunk is None:
+        if host_target().threads < 2:
+            raise UsageError("one CPU cannot measure how threads share launches: pass --launch-cost and --chunk-cost")
+        with _threads(2):
+            measured = sharing_seconds()
+        launch = 1e6 * measured[0] if launch is None else launch
+        chunk = 1e9 * measured[1] if chunk is None else chunk
+    return ThreadCosts(launch / 1e6, chunk / 1e9, 1e9 * (options.memory_bandwidth or _BANDWIDTH))
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    before = get_num_threads()
+    set_num_threads(number)
+    try:
+        yield
+    finally:
+        set_num_threads(before)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread runs kernels, and the launches of loops are recorded."""
+    nested = nested_launches()
+    with _threads(1):
+        nested.install()
+        try:
+            yield
+        finally:
+            nested.remove()
+
+
+# --- the work of launches ---------------------------------------------------------------------------------------------
+
+
+def launch_works(model: Model, types: Mapping[str, TensorType], threads: int, repeat: int) -> list[LaunchWork]:
+    """The launches of the model compiled for so many threads, with the least time of each in `repeat` runs on one
+    thread. A loop is replaced by the launches of its steps."""
+    source = symbol_source(model, types, host_target(threads))
+    nested, runs = nested_launches(), list[tuple[RunTimes, list[Nested]]]()
+    with timed_runs(source.model) as timed:
+        for _ in range(repeat):
+            nested.found.clear()
+            runs.append((timed.timed(), list(nested.found)))
+    spans = [times.launches() for times, _ in runs]
+    seconds = np.min([end - begin for begin, end in spans], axis=0) / 1e9
+    rows = launch_rows(source.executable.program, seconds.tolist(), seconds.tolist(), source.regions)
+    inner = _least([found for _, found in runs])
+    begins = spans[-1][0]
+    owners = np.searchsorted(begins, [n.begin for n in inner], side="right") - 1
+    return list(_works(source, rows, inner, owners.tolist()))
+
+
+def _least(runs: Sequence[Sequence[Nested]]) -> list[Nested]:
+    """The nested launches of the last run, with the least time of each in the runs that made as many."""
+    last = runs[-1]
+    same = [run for run in runs if len(run) == len(last)]
+    least = [min(n.nanoseconds for n in found) for found in zip(*same, strict=True)]
+    return [Nested(n.begin, time, n.count, n.grain) for n, time in zip(last, least, strict=True)]
+
+
+def _works(source: Source, rows: Sequence[Row], inner: Sequence[Nested], owners: Sequence[int]) -> Iterator[LaunchWork]:
+    own: dict[int, list[Nested]] = {}
+    for nested, owner in zip(inner, owners, strict=True):
+        own.setdefault(owner, []).append(nested)
+    for number, (row, launch) in enumerate(zip(rows, source.executable.program.launches, strict=True)):
+        if number not in own:
+            yield LaunchWork(row.name, launch.count, launch.grain, row.seconds, row.nbytes)
+        for n in own.get(number, ()):
+            yield LaunchWork(f"{row.name} (step)", n.count, n.grain, n.nanoseconds / 1e9)
