@@ -12,6 +12,10 @@ from .schedule.tuned import NOT_TUNED, Tuned
 _MEMORY_BYTES_PER_CYCLE = 8
 """The memory bandwidth of all threads together."""
 
+WINOGRAD_TILES, _WINOGRAD_VECTORS = 8, 4
+"""Tiles in the smallest block that is worth reading the transformed weights for, and registers of filters in a panel:
+threads share one or the other."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
@@ -47,19 +51,21 @@ class Cpu:
             return 0
         cycles = {m: self._winograd_cycles(sizes, m) for m in tiles}
         best = min(cycles, key=cycles.__getitem__, default=0)
-        return best if best and cycles[best] < self._product_cycles(sizes, 9, sizes.tiles(1)) else 0
+        return best if best and cycles[best] < self._product_cycles(sizes, 9, sizes.tiles(1), self.threads) else 0
 
-    def _product_cycles(self, sizes: ConvSizes, products: int, points: int) -> float:
-        """Cycles of a matrix product: those of its multiply-adds on all threads, or of reading its weights from memory
-        if these are more."""
+    def _product_cycles(self, sizes: ConvSizes, products: int, points: int, threads: int) -> float:
+        """Cycles of a matrix product: those of its multiply-adds on so many threads, or of reading its weights from
+        memory if these are more."""
         weights = products * sizes.channels * sizes.filters
         return max(
-            weights * points / (self.lanes() * self.fma_per_cycle * self.threads),
+            weights * points / (self.lanes() * self.fma_per_cycle * threads),
             4 * weights / _MEMORY_BYTES_PER_CYCLE,
         )
 
     def _winograd_cycles(self, sizes: ConvSizes, m: int) -> float:
         tiles, size = sizes.tiles(m), m + 2
         steps = 3 * size * size  # instructions of a transform and its loads and stores, for one vector of channels
-        transforms = tiles * (sizes.channels + sizes.filters) * steps / (self.lanes() * self.threads)
-        return self._product_cycles(sizes, size * size, tiles) + transforms
+        panels = -(-sizes.filters // (_WINOGRAD_VECTORS * self.lanes()))
+        threads = min(self.threads, max(2, panels, tiles // WINOGRAD_TILES))
+        transforms = tiles * (sizes.channels + sizes.filters) * steps / (self.lanes() * threads)
+        return self._product_cycles(sizes, size * size, tiles, threads) + transforms

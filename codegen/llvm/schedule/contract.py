@@ -28,6 +28,13 @@ _FEW_ROWS = 4
 _ROWS_IN_PLACE = 16
 """Up to this many rows packing costs more than it gains for an operand that changes on every run."""
 
+_UNITS_OF_THREAD = 4
+"""The most units of work for a thread: more would not divide the work more evenly."""
+
+_WEIGHTS_OF_UNIT, _INPUTS_OF_UNIT = 0.5, 0.02
+"""Reading the weights of a unit takes the time of so many tiles, and reading its inputs that of so many panels. A step
+of a tile of 8 by 4 registers takes 16 cycles and reads 256 bytes of weights, at 32 bytes per cycle."""
+
 _BYTES = (DType.I8, DType.U8)
 
 
@@ -289,17 +296,40 @@ def _blocks_now(
 
 def share_points(nest: TileSchedule, e: Extent, panels: int, target: Cpu) -> TileSchedule:
     """Make the number of units of work a multiple of the threads, or large: with smaller blocks of points, else with
-    fewer panels in a unit.
+    fewer panels in a unit. More than two threads get the division that `even_units` finds.
     """
     threads = target.threads
     blocks = -(-e.points // nest.points)
     if threads == 1 or blocks * e.groups >= 8 * threads:
         return nest
+    if threads > 2:
+        points, per_unit = even_units(nest.points, nest.main.rows, e, panels, threads)
+        return replace(nest, points=points, panels=per_unit)
     count = -(-blocks * e.groups // threads) * threads // e.groups or 1
     size = -(-e.points // max(1, count))
     if size >= nest.main.rows * 4 or panels == 1:
         return replace(nest, points=max(size, nest.main.rows))
     return replace(nest, panels=max(1, -(-panels * blocks * e.groups // (4 * threads))))
+
+
+def even_units(most: int, rows: int, e: Extent, panels: int, threads: int) -> tuple[int, int]:
+    """(points, panels) of a unit of work, at most `most` points, such that the thread with the most units finishes
+    first. A unit with few tiles of `rows` points reads the weights for few, one with few panels reads inputs for few.
+    """
+    tiles = -(-e.points // rows)
+    fewest = -(-e.points // max(rows, most))
+    best: tuple[float, int, int] | None = None
+    for across in range(1, panels + 1):
+        per_unit = -(-panels // across)
+        enough = _UNITS_OF_THREAD * threads // (e.groups * across)
+        for along in range(fewest, max(fewest, min(tiles, enough)) + 1):
+            high = -(-tiles // along)
+            units = e.groups * -(-panels // per_unit) * -(-tiles // high)
+            cost = -(-units // threads) * (per_unit + _INPUTS_OF_UNIT) * (high + _WEIGHTS_OF_UNIT)
+            if best is None or cost < best[0]:
+                best = cost, high * rows, per_unit
+    assert best is not None
+    return min(best[1], e.points), best[2]
 
 
 def schedule_dots(shape: GemmShape, target: Cpu) -> GemvSchedule | None:
@@ -355,4 +385,6 @@ def large_product(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
     blocks = -(-e.points // points) * e.groups
     shares = max(-(-total // panels), 1 if target.threads == 1 else -(-8 * target.threads // blocks))
     panels = -(-total // min(total, shares))
+    if target.threads > 2 and blocks * -(-total // panels) < _UNITS_OF_THREAD * target.threads:
+        points, panels = even_units(points, nest.main.rows, e, total, target.threads)
     return replace(nest, points=points, panels=panels, steps=steps, reduction_outside=True)
