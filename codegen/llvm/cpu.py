@@ -9,10 +9,10 @@ from typing import Self
 from ...ir.target import ConvSizes
 from .schedule.tuned import NOT_TUNED, Tuned
 
-_MEMORY_BYTES_PER_CYCLE = 8
-"""The memory bandwidth of all threads together."""
+_MEMORY_BYTES_PER_CYCLE, _MEMORY_PAIRS = 8, 8
+"""The memory bandwidth of one or two threads, and so many times that is the most of all threads together."""
 
-WINOGRAD_TILES, _WINOGRAD_VECTORS = 8, 4
+WINOGRAD_TILES, _WINOGRAD_VECTORS = 12, 4
 """Tiles in the smallest block that is worth reading the transformed weights for, and registers of filters in a panel:
 threads share one or the other."""
 
@@ -59,7 +59,7 @@ class Cpu:
         weights = products * sizes.channels * sizes.filters
         return max(
             weights * points / (self.lanes() * self.fma_per_cycle * threads),
-            4 * weights / _MEMORY_BYTES_PER_CYCLE,
+            4 * weights / (_MEMORY_BYTES_PER_CYCLE * min(max(1, self.threads // 2), _MEMORY_PAIRS)),
         )
 
     def _winograd_cycles(self, sizes: ConvSizes, m: int) -> float:

@@ -72,8 +72,10 @@ def shares(kernel: Kernel, target: CpuTarget) -> list[float]:
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("name", LAYERS)
 def test_large_layers_keep_threads_busy(name: str, threads: int) -> None:
-    (*_, share) = shares(LAYERS[name](), replace(AVX512, threads=threads))
-    assert share >= 0.6
+    kernel, target = LAYERS[name](), replace(AVX512, threads=threads)
+    is_winograd = isinstance(schedule_contraction(kernel, target, frozenset(("w", "b"))), WinogradSchedule)
+    (*_, share) = shares(kernel, target)
+    assert share >= (0.4 if is_winograd else 0.6)  # Winograd does a quarter of the multiply-adds
 
 
 FIXED = [
