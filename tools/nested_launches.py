@@ -24,7 +24,7 @@ class Nested:
 
 
 class NestedLaunches:
-    """Stands in for the native function that loops call to launch the kernels of a step: it runs each launch alone and
+    """Replaces the native function that loops call to launch the kernels of a step: it runs each launch alone and
     appends it to `found`. Programs that are loaded between `install` and `remove` call it."""
 
     def __init__(self) -> None:

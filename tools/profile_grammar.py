@@ -35,9 +35,9 @@ def _fill_simulation(parser: argparse.ArgumentParser) -> None:
     text = "predict the time on so many threads instead, from times on one thread (see `mxforge help threads`)"
     parser.add_argument("--simulate-threads", type=positives, metavar="N,N", help=text)
     costs = parser.add_argument_group("assumptions of --simulate-threads")
-    text = "microseconds in which two threads share an empty launch (default: measured here)"
+    text = "microseconds in which two threads share a launch, without its work (default: 1)"
     costs.add_argument("--launch-cost", type=positive_number, metavar="US", help=text)
-    text = "nanoseconds for each further chunk of a launch (default: measured here)"
+    text = "nanoseconds for each chunk of a launch, one after the other (default: 100)"
     costs.add_argument("--chunk-cost", type=positive_number, metavar="NS", help=text)
     text = "bytes that all threads read from memory, in GB per second (default: 200)"
     costs.add_argument("--memory-bandwidth", type=positive_number, metavar="GB", help=text)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ir.types import TensorType
 from ..runtime.host import host_target
-from ..runtime.probes import RunTimes, sharing_seconds
+from ..runtime.probes import RunTimes
 from ..runtime.threads import LARGEST_POOL, get_num_threads, set_num_threads
 from .errors import UsageError
 from .model_files import ModelFiles
@@ -28,8 +28,9 @@ from .progress import Progress
 from .simulation_report import Simulation, as_json, as_text
 from .thread_model import LaunchWork, ThreadCosts, predict
 
-_BANDWIDTH = 200.0
-"""GB per second, if the user names no number: about eight channels of DDR4-3200 with eight bytes each."""
+_LAUNCH_COST, _CHUNK_COST, _BANDWIDTH = 1.0, 100.0, 200.0
+"""Microseconds, nanoseconds and GB per second, if the user names no numbers. `runtime.probes.sharing_seconds` measured
+the first two on two cores of Zen 5; the third is about eight channels of DDR4-3200 with eight bytes each."""
 
 
 def run_simulation(files: ModelFiles, options: argparse.Namespace) -> int:
@@ -39,8 +40,6 @@ def run_simulation(files: ModelFiles, options: argparse.Namespace) -> int:
         model = load_model(files)
         require_parameters(model, options.shapes, options.allow_missing)
         types = data_types(model, options.shapes)
-        progress.step("measuring this machine")
-        costs = _costs(options)
         with _one_thread():
             progress.step(f"measuring {files.name} for 1 thread")
             single = launch_works(model, types, 1, options.repeat)
@@ -48,6 +47,7 @@ def run_simulation(files: ModelFiles, options: argparse.Namespace) -> int:
             for threads in options.simulate_threads:
                 progress.step(f"measuring {files.name} for {threads} threads")
                 found[threads] = single if threads == 1 else launch_works(model, types, threads, options.repeat)
+    costs = _costs(options)
     predictions = {threads: [predict(work, threads, costs) for work in works] for threads, works in found.items()}
     simulation = Simulation(files.name, types, costs, sum(work.seconds for work in single), predictions)
     print(json.dumps(as_json(simulation), indent=1) if options.json else as_text(simulation, options.top))
@@ -66,38 +66,22 @@ def _check(files: ModelFiles, options: argparse.Namespace) -> None:
 
 
 def _costs(options: argparse.Namespace) -> ThreadCosts:
-    """The costs that the options give, and those of two threads of this machine for the others."""
-    launch, chunk = options.launch_cost, options.chunk_cost
-    if launch is None or chunk is None:
-        if host_target().threads < 2:
-            raise UsageError("one CPU cannot measure how threads share launches: pass --launch-cost and --chunk-cost")
-        with _threads(2):
-            measured = sharing_seconds()
-        launch = 1e6 * measured[0] if launch is None else launch
-        chunk = 1e9 * measured[1] if chunk is None else chunk
+    """The costs that the options give, and defaults for the others."""
+    launch, chunk = options.launch_cost or _LAUNCH_COST, options.chunk_cost or _CHUNK_COST
     return ThreadCosts(launch / 1e6, chunk / 1e9, 1e9 * (options.memory_bandwidth or _BANDWIDTH))
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    before = get_num_threads()
-    set_num_threads(number)
-    try:
-        yield
-    finally:
-        set_num_threads(before)
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """One thread runs kernels, and the launches of loops are recorded."""
-    nested = nested_launches()
-    with _threads(1):
-        nested.install()
-        try:
-            yield
-        finally:
-            nested.remove()
+    before, nested = get_num_threads(), nested_launches()
+    set_num_threads(1)
+    nested.install()
+    try:
+        yield
+    finally:
+        nested.remove()
+        set_num_threads(before)
 
 
 # --- the work of launches ---------------------------------------------------------------------------------------------
