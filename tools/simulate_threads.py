@@ -37,7 +37,7 @@ def run_simulation(files: ModelFiles, options: argparse.Namespace) -> int:
     """Print the prediction for each number of threads; returns status 0."""
     _check(files, options)
     with Progress(f"reading {files.name}") as progress:
-        model = load_model(files)
+        model = load_model(files, options.weights)
         require_parameters(model, options.shapes, options.allow_missing)
         types = data_types(model, options.shapes)
         with _one_thread():
