@@ -31,7 +31,7 @@ _ROWS_IN_PLACE = 16
 _UNITS_OF_THREAD = 4
 """The most units of work for a thread: more would not divide the work more evenly."""
 
-_WEIGHTS_OF_UNIT, _INPUTS_OF_UNIT = 0.5, 0.02
+_WEIGHTS_OF_UNIT, _INPUTS_OF_UNIT = 0.5, 0.1
 """Reading the weights of a unit takes the time of so many tiles, and reading its inputs that of so many panels. A step
 of a tile of 8 by 4 registers takes 16 cycles and reads 256 bytes of weights, at 32 bytes per cycle."""
 
@@ -312,14 +312,14 @@ def share_points(nest: TileSchedule, e: Extent, panels: int, target: Cpu) -> Til
     return replace(nest, panels=max(1, -(-panels * blocks * e.groups // (4 * threads))))
 
 
-def even_units(most: int, rows: int, e: Extent, panels: int, threads: int) -> tuple[int, int]:
-    """(points, panels) of a unit of work, at most `most` points, such that the thread with the most units finishes
-    first. A unit with few tiles of `rows` points reads the weights for few, one with few panels reads inputs for few.
-    """
+def even_units(most: int, rows: int, e: Extent, panels: int, threads: int, parts: int = 1) -> tuple[int, int]:
+    """(points, panels) of a unit of work, such that the thread with the most units finishes first: at most `most`
+    points, and the panels in at least `parts` parts. A unit with few tiles of `rows` points reads the weights for few,
+    one with few panels reads inputs for few."""
     tiles = -(-e.points // rows)
     fewest = -(-e.points // max(rows, most))
     best: tuple[float, int, int] | None = None
-    for across in range(1, panels + 1):
+    for across in range(min(parts, panels), panels + 1):
         per_unit = -(-panels // across)
         enough = _UNITS_OF_THREAD * threads // (e.groups * across)
         for along in range(fewest, max(fewest, min(tiles, enough)) + 1):
@@ -380,11 +380,11 @@ def large_product(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
     width = nest.main.vectors * nest.lanes * 4
     steps = max(8, target.l1_bytes // 2 // (width * 8))
     points = max(_POINTS[0], min(_POINTS[1], target.l2_bytes // 4 // (4 * steps * 8), e.points))
-    panels = max(1, target.l2_bytes // 4 // (points * width))
+    most = max(1, target.l2_bytes // 4 // (points * width))
     total = -(-e.vectors // nest.main.vectors)
     blocks = -(-e.points // points) * e.groups
-    shares = max(-(-total // panels), 1 if target.threads == 1 else -(-8 * target.threads // blocks))
+    shares = max(-(-total // most), 1 if target.threads == 1 else -(-8 * target.threads // blocks))
     panels = -(-total // min(total, shares))
-    if target.threads > 2 and blocks * -(-total // panels) < _UNITS_OF_THREAD * target.threads:
-        points, panels = even_units(points, nest.main.rows, e, total, target.threads)
+    if target.threads > 2:
+        points, panels = even_units(points, nest.main.rows, e, total, target.threads, -(-total // most))
     return replace(nest, points=points, panels=panels, steps=steps, reduction_outside=True)
