@@ -104,3 +104,10 @@ def store_at(module: ModuleBuilder, name: str, number: int) -> None:
     f = module.function(name, None, [("x", PTR, "")], linkage="internal", attributes="nounwind noinline")
     f.store(f.const(I64, number), f.gep(f.args[0], number, I64))
     f.ret()
+
+
+def test_masks_of_known_lanes_are_constant() -> None:
+    """LLVM folds them in the function, where stores under a mask of one lane must be scalar (`masked_store`)."""
+    f = MergingModule(AVX2).function("f", None, [("n", I64, "")], shares=True)
+    assert f.lane_mask(f.const(I64, 8), 9, 4).text == f.first_lanes(4, 1).text
+    assert f.lane_mask(f.args[0], 9, 4).text != f.first_lanes(4, 1).text
