@@ -35,7 +35,6 @@ from .dynamic import DynamicPrograms
 from .elf import LinkError
 from .executable import Executable
 from .host_device import HOST
-from .threads import begin_pool
 
 if TYPE_CHECKING:
     from ..codegen.dynamic_program import DynamicProgram
@@ -125,7 +124,6 @@ class _DynamicCompiler:
     def compile(self, graph: Graph) -> DynamicProgram:
         from ..codegen.dynamic import compile_dynamic
 
-        begin_pool()
         with _compiling:
             return compile_dynamic(graph, self.target, self.options)
 
@@ -145,8 +143,6 @@ def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
     stored = _stored(StoredProgram(key, graph.name, graph.names()), device.load)
     if stored is not None:
         return stored
-    if device is HOST:
-        begin_pool()
     program = compile_program(graph, options, target)
     _disk().put(key, program_to_bytes(program))
     return device.load(program)

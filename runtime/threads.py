@@ -12,8 +12,6 @@ import hashlib
 import mmap
 import os
 from collections.abc import Callable
-from contextlib import suppress
-from threading import Thread, current_thread
 
 from ..codegen.llvm.support import COPY, LARGEST_POOL, PIECES, RUN, support_module
 from ..codegen.llvm.target import CpuTarget
@@ -83,7 +81,6 @@ class ThreadPool:
 
 
 _pools: dict[str, ThreadPool] = {}
-_beginning: list[Thread] = []
 
 
 def get_pool() -> ThreadPool:
@@ -92,29 +89,8 @@ def get_pool() -> ThreadPool:
     return pool if pool is not None else _first_pool()
 
 
-def begin_pool() -> None:
-    """Start to create the pool on another thread, while the caller does what precedes code generation: LLVM takes 50 ms
-    to load, and half of that to compile the code of the pool."""
-    if "cpu" not in _pools and not _beginning:
-        _beginning.append(Thread(target=_begin, name="mxforge-pool"))
-        _beginning[0].start()
-
-
-def _begin() -> None:
-    from ..codegen.llvm.compile import load_llvm
-
-    with suppress(Exception):  # the caller meets the same error, in `get_pool` or in the compiler
-        load_llvm()
-        _first_pool()
-
-
 def _first_pool() -> ThreadPool:
     """Create the pool. If two threads do so at once, one pool is dropped unused. A lock could be held during a fork."""
-    for thread in _beginning:  # in a forked child it has ended
-        if thread is not current_thread():
-            thread.join()
-    if "cpu" in _pools:
-        return _pools["cpu"]
     created = ThreadPool(host_target(), default_cache())
     pool = _pools.setdefault("cpu", created)
     if pool is created:

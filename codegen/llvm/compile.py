@@ -94,7 +94,9 @@ class Compilations:
         self._count += 1
 
     def begin(self) -> None:
-        """Compile the modules so far on another thread, if there is a processor for it."""
+        """Compile the modules so far on another thread, if there is a processor for it. This thread imports LLVM: if it
+        waited for an import of another when Ctrl-C is pressed, Python would never release its lock of imports."""
+        load_llvm()
         busy = sum(thread.is_alive() for thread in self._threads)
         if busy + 1 < len(os.sched_getaffinity(0)):
             thread = Thread(target=self._work, name="mxforge-llvm")
@@ -146,7 +148,7 @@ def emit_assembly(ir_text: str, target: Cpu, *, optimize: int = 1) -> str:
 
 
 def load_llvm() -> None:
-    """Load LLVM ahead of the first compilation."""
+    """Load LLVM, if this process has not."""
     with _llvm():
         pass
 

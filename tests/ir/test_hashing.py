@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from kernels import EXPONENT, PROGRAM, SOFTMAX
-from mxforge.codegen.llvm.target import AVX2, AVX512
+from mxforge.codegen.llvm.schedule.kinds import RegisterTile
 from mxforge.ir.dialects.core import Constant, CoreBuilder, HostCallback
 from mxforge.ir.graph import Graph
 from mxforge.ir.hashing import structural_hash
@@ -104,7 +104,7 @@ def test_shared_expressions_are_visited_once() -> None:
 
 
 def test_several_things_and_other_dataclasses() -> None:
-    assert structural_hash(SOFTMAX, AVX2) != structural_hash(SOFTMAX, AVX512)
+    assert structural_hash(SOFTMAX, RegisterTile(6, 2)) != structural_hash(SOFTMAX, RegisterTile(6, 4))
     assert structural_hash(PROGRAM) != structural_hash(replace(PROGRAM, constants=b"\0\0\0\1"))
     with pytest.raises(TypeError, match="has no structural hash"):
         structural_hash(object())
@@ -112,11 +112,12 @@ def test_several_things_and_other_dataclasses() -> None:
 
 def test_the_hash_is_stable_across_processes() -> None:
     code = (
-        "from mxforge.ir.hashing import structural_hash as h; from mxforge.codegen.llvm.target import AVX2;"
-        "from printed_graphs import random_graph; from kernels import SOFTMAX; print(h(random_graph(5), SOFTMAX, AVX2))"
+        "from mxforge.ir.hashing import structural_hash as h; from printed_graphs import random_graph;"
+        "from mxforge.codegen.llvm.schedule.kinds import RegisterTile; from kernels import SOFTMAX;"
+        "print(h(random_graph(5), SOFTMAX, RegisterTile(6, 2)))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"],
         env={"PYTHONHASHSEED": "77"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert ran.stdout.strip() == structural_hash(random_graph(5), SOFTMAX, AVX2)
+    assert ran.stdout.strip() == structural_hash(random_graph(5), SOFTMAX, RegisterTile(6, 2))

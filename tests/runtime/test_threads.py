@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from mxforge.runtime.elf import LoadedObject, load_object
 from mxforge.runtime.host import host_target
 from mxforge.runtime.threads import RECORD_BYTES, ThreadPool, get_num_threads, get_pool, set_num_threads
 from mxforge.tools.thread_model import chunk_sizes
-from processes import run_apart
 
 # touch: a[i] += 1 for i in [begin, end), and the worker's cell of b counts its chunks.
 # meet: returns when a second chunk has started, so two threads must take part.
@@ -377,18 +375,3 @@ def test_one_thread_starts_no_worker() -> None:
     count = "import os\nprint(len(os.listdir('/proc/self/task')))"
     assert run_process(USE + count, MXFORGE_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1") == "1\n1"
     assert run_process(USE + count, MXFORGE_NUM_THREADS="3", OPENBLAS_NUM_THREADS="1") == "3\n3"
-
-
-BEGUN = """
-from mxforge.runtime import threads
-threads.begin_pool()
-threads.begin_pool()
-assert len(threads._beginning) == 1
-assert threads.get_pool() is threads._pools["cpu"] is threads.get_pool()
-assert not threads._beginning[0].is_alive()
-threads.begin_pool()
-"""
-
-
-def test_a_pool_that_another_thread_creates_is_awaited(tmp_path: Path) -> None:
-    run_apart(BEGUN, tmp_path)
