@@ -10,7 +10,7 @@ from ..ir.graph import Graph, Node, Value
 from ..ir.symbolic import is_symbolic
 from ..ir.target import REFERENCE, Capabilities
 from ..ir.types import DType
-from .groups import Group, GroupGraph, find_dataflow
+from .groups import MAX_RESULTS, Group, GroupGraph, find_dataflow
 from .kinds import INDEX_MAPS, Kind, kind_of
 from .manager import Context, Pass
 from .product_parts import join_parts
@@ -46,7 +46,6 @@ def find_groups(graph: Graph, target: Capabilities = REFERENCE) -> GroupGraph:
     return fuser.groups
 
 
-_MAX_RESULTS = 8  # per region: all are held in registers until the last is computed
 _FIRST = {Kind.CONTRACT: 0, Kind.ROW: 1, Kind.WINDOW: 2}
 """The order in which a node tries to join the groups that it reads; other kinds are last."""
 
@@ -204,7 +203,7 @@ class _Fuser:
         """True if both groups together have few results, computed elementwise."""
         nodes = (*before.nodes, *own.nodes)
         flat = all(isinstance(n.op, Pointwise | Cast) for n in nodes)
-        return flat and sum(n in self.flow.leaving for n in nodes) <= _MAX_RESULTS
+        return flat and sum(n in self.flow.leaving for n in nodes) <= MAX_RESULTS
 
 
 def _rounding_of(node: Node) -> list[Node]:

@@ -18,6 +18,9 @@ from ..ir.graph import Graph, Node, Value
 from .kinds import Kind, kind_of
 from .row_reads import Rows
 
+MAX_RESULTS = 8
+"""The most results of a region: all are held in registers until the last is computed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Dataflow:

@@ -16,10 +16,8 @@ from ..ir.dialects.core import Broadcast, Cast, Constant, Dot, Pointwise, Reshap
 from ..ir.graph import Node
 from ..ir.target import Capabilities
 from ..ir.types import DType, Shape
-from .groups import Group, GroupGraph
+from .groups import MAX_RESULTS, Group, GroupGraph
 from .kinds import Kind, kind_of
-
-_MAX_RESULTS = 8
 
 
 def join_parts(groups: GroupGraph, target: Capabilities) -> None:
@@ -44,7 +42,7 @@ def _join(groups: GroupGraph, node: Node, op: Dot, target: Capabilities) -> None
     if not target.fuses_parts(parts, rows) or groups.closes_cycle(before, own):
         return
     space = pieces[0].outputs[0].type.shape
-    if _results(groups, before.nodes) == 1 and _results(groups, own.nodes) <= _MAX_RESULTS:
+    if _results(groups, before.nodes) == 1 and _results(groups, own.nodes) <= MAX_RESULTS:
         _absorb_readers(groups, groups.merge(before, own), space)
 
 
@@ -75,7 +73,7 @@ def _joined_readers(groups: GroupGraph, pieces: Sequence[Node]) -> Group | None:
     for other in found[1:]:
         if other not in own.readers or groups.closes_cycle(own, other):
             return None
-        if _results(groups, (*own.nodes, *other.nodes)) > _MAX_RESULTS:
+        if _results(groups, (*own.nodes, *other.nodes)) > MAX_RESULTS:
             return None
         own = groups.merge(own, other)
     return own
@@ -122,6 +120,6 @@ def _absorb_readers(groups: GroupGraph, group: Group, space: Shape) -> None:
     for other in sorted(group.readers, key=lambda g: g.level):
         if other not in group.readers or not _is_elementwise(other, space):
             continue
-        if _results(groups, (*group.nodes, *other.nodes)) > _MAX_RESULTS or groups.closes_cycle(group, other):
+        if _results(groups, (*group.nodes, *other.nodes)) > MAX_RESULTS or groups.closes_cycle(group, other):
             continue
         group = groups.merge(group, other)

@@ -227,7 +227,8 @@ class _Function:
 
 
 class _Call:
-    """Runs of a nested program on fixed addresses. Its launches go through the thread pool, as those of any program."""
+    """Runs of a nested program on operands at given addresses. Its launches go through the thread pool, as those of any
+    program."""
 
     def __init__(
         self, owner: _Function, number: int, inputs: Sequence[Value], outputs: Sequence[Value], state: int = 0

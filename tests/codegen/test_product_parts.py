@@ -109,6 +109,20 @@ def test_a_loop_of_steps_copies_no_state(length: int, reverse: bool) -> None:
     assert {launch.kind for launch in program.launches} == {"pack", "scan"}
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_parts_of_a_state_are_exchanged_repeated_and_stacked(reverse: bool) -> None:
+    """A part is stacked twice, one is the last value of another, and one is never replaced but stacked."""
+    body = CoreBuilder("step")
+    first, second, fixed, x = (body.input(TensorType((3, 8), F32)) for _ in range(4))
+    new = body.tanh(body.add(second, x))
+    step = body.build([new, first, fixed, fixed, new, first, new])
+    b = CoreBuilder("loop")
+    shapes = ((3, 8), (3, 8), (3, 8), (301, 3, 8))
+    values = [b.input(TensorType(s, F32)) for s in shapes]
+    graph = b.build(list(b.scan(step, values[:3], values[3:], [], 301, reverse)))
+    check(graph, *(k * normal(*s) for k, s in enumerate(shapes, 1)), tolerance=1e-4)
+
+
 def test_a_loop_without_steps_returns_its_start() -> None:
     body = CoreBuilder("step")
     state = body.input(TensorType((3, 4), F32))
