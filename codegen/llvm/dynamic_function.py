@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...ir.symbolic import deferred, is_symbolic
 from .arithmetic import Operand, Value
 from .cpu import Cpu
-from .emitter import FunctionBuilder, ModuleBuilder, Parameter
+from .emitter import FunctionBuilder, Header, ModuleBuilder
 from .types import I1, I64, PTR, Number, Type, scalar_constant
 
 _BYTES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8}
@@ -195,24 +195,12 @@ class DynamicModule(ModuleBuilder):
         first, functions = self._open[-1]
         self._open[-1] = first + count, functions
 
-    def function(
-        self,
-        name: str,
-        result: Type | None,
-        parameters: Sequence[Parameter],
-        *,
-        linkage: str = "",
-        attributes: str = "nounwind",
-        contract: bool = False,
-        shares: bool = False,
-    ) -> FunctionBuilder:
-        if linkage or not self._open:
-            return super().function(name, result, parameters, linkage=linkage, attributes=attributes, contract=contract)
-        self._claim(name)
-        function = DynamicFunction(self, name, result, parameters, linkage, attributes, contract)
+    def _create(self, header: Header, shares: bool) -> FunctionBuilder:
+        if header.linkage or not self._open:
+            return super()._create(header, shares)
+        function = DynamicFunction(self, *header)
         first, functions = self._open[-1]
         function.begin_numbers(first)
-        self._functions.append(function)
         functions.append(function)
         return function
 

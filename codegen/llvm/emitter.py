@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from .arithmetic import Operand, Value
 from .cpu import Cpu
@@ -24,6 +25,17 @@ from .instructions import Instructions
 from .types import I64, PTR, Number, Type, constant, table_constant
 
 Parameter = tuple[str, Type, str]
+
+
+class Header(NamedTuple):
+    """What a function is created with: see `ModuleBuilder.function`."""
+
+    name: str
+    result: Type | None
+    parameters: Sequence[Parameter]
+    linkage: str
+    attributes: str
+    contract: bool
 
 
 class ModuleBuilder:
@@ -59,9 +71,13 @@ class ModuleBuilder:
         ValueError if the module already has the name.
         """
         self._claim(name)
-        function = FunctionBuilder(self, name, result, parameters, linkage, attributes, contract)
+        function = self._create(Header(name, result, parameters, linkage, attributes, contract), shares)
         self._functions.append(function)
         return function
+
+    def _create(self, header: Header, shares: bool) -> FunctionBuilder:
+        """The builder of a new function."""
+        return FunctionBuilder(self, *header)
 
     def has_functions(self) -> bool:
         """True if the module defines a function."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from .arithmetic import Operand, Value
 from .cpu import Cpu
-from .emitter import FunctionBuilder, ModuleBuilder, Parameter
+from .emitter import FunctionBuilder, Header, ModuleBuilder
 from .types import I64, PTR, Number, Type, constant
 
 _SLOT = re.compile(r"%k(\d+)\b|\0(\d+)\n")
@@ -109,19 +109,9 @@ class InnerModule(ModuleBuilder):
 
     __slots__ = ()
 
-    def function(
-        self,
-        name: str,
-        result: Type | None,
-        parameters: Sequence[Parameter],
-        *,
-        linkage: str = "",
-        attributes: str = "nounwind",
-        contract: bool = False,
-        shares: bool = False,
-    ) -> FunctionBuilder:
-        linkage = "" if "noinline" in attributes else linkage
-        return super().function(name, result, parameters, linkage=linkage, attributes=attributes, contract=contract)
+    def _create(self, header: Header, shares: bool) -> FunctionBuilder:
+        is_called = "noinline" in header.attributes
+        return super()._create(header._replace(linkage="") if is_called else header, shares)
 
     def size(self) -> int:
         """The number of lines, to which the time of compilation is about proportional."""
@@ -168,23 +158,11 @@ class MergingModule(ModuleBuilder):
             return super().inner(name, emit)
         return self.declare_raw(name, "void", self._inner.parameters_of(name, emit))
 
-    def function(
-        self,
-        name: str,
-        result: Type | None,
-        parameters: Sequence[Parameter],
-        *,
-        linkage: str = "",
-        attributes: str = "nounwind",
-        contract: bool = False,
-        shares: bool = False,
-    ) -> FunctionBuilder:
+    def _create(self, header: Header, shares: bool) -> FunctionBuilder:
         if not shares:
-            return super().function(name, result, parameters, linkage=linkage, attributes=attributes, contract=contract)
-        self._claim(name)
-        function = NumberedFunction(self, name, result, parameters, linkage, attributes, contract)
+            return super()._create(header, shares)
+        function = NumberedFunction(self, *header)
         function.begin_slots()
-        self._functions.append(function)
         return function
 
     def _bodies(self) -> list[str]:
