@@ -23,6 +23,7 @@ from ..codegen.llvm.shared import share_code
 from ..codegen.manifest import program_from_bytes, program_to_bytes
 from ..codegen.target import Target
 from ..ir.caches import Cache
+from ..ir.collection import collection_paused
 from ..ir.graph import Graph
 from ..ir.hashing import family_hash, structural_hash
 from ..ir.locks import ForkSafeLock
@@ -124,7 +125,7 @@ class _DynamicCompiler:
     def compile(self, graph: Graph) -> DynamicProgram:
         from ..codegen.dynamic import compile_dynamic
 
-        with _compiling:
+        with _compiling, collection_paused():
             return compile_dynamic(graph, self.target, self.options)
 
     def store(self, number: int, made: DynamicProgram, executable: Executable) -> None:
@@ -220,7 +221,7 @@ def compile_program(graph: Graph, options: Options, target: Target) -> Program:
     """Run the compiler, for one graph at a time: LLVM uses all processors for one."""
     from ..codegen.driver import compile_graph
 
-    with _compiling:
+    with _compiling, collection_paused():
         return compile_graph(graph, target, options)
 
 

@@ -18,6 +18,7 @@ from threading import current_thread, get_ident, main_thread
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ...ir.collection import collection_paused
 from ...ir.locks import await_while
 
 if TYPE_CHECKING:
@@ -57,9 +58,10 @@ def load_atomically(module: ModuleType, run: Callable[[ModuleType], None]) -> No
     if _complete.pop(name, None) is not None:
         return
     if current_thread() is not main_thread():  # Ctrl-C interrupts only the main thread
-        run(module)
+        with collection_paused(objects_stay=True):
+            run(module)
         return
-    with _Uninterrupted() as interrupts:
+    with _Uninterrupted() as interrupts, collection_paused(objects_stay=True):
         run(module)
         if interrupts:  # KeyboardInterrupt follows, and the import system then drops the module
             _complete[name] = module

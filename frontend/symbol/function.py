@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from ...ir.caches import Cache
+from ...ir.collection import collection_paused
 from ...ir.graph import Graph, GraphError
 from ...ir.settings import settings
 from ...ir.types import DType, TensorType
@@ -108,7 +109,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
                 device,
                 training,
             )
-        with _user_errors(self.title):
+        with _user_errors(self.title), collection_paused():
             graph = self.graph(types)
         made = self._add_family(family, types, graph.names())
         return SymbolSpecialization(
