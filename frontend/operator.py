@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from ..ir.dialects.mx.declared import Field
 from .base import MXNetError
 from .custom import make_kind
 from .ndarray import NDArray
@@ -166,27 +167,27 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
     except KeyError as error:
         raise MXNetError(f"Operator {op_name} is not registered: {error.args[0]}") from None
     inputs = {name.rstrip("?*!"): "NDArray-or-Symbol" + "[]" * name.endswith("*") for name in found.inputs}
-    described = {**inputs, **{name: _described(info) for name, info in found.parameters().items()}}
+    described = {**inputs, **{name: _described(field) for name, field in found.parameters().items()}}
     return OperatorArguments(len(described), list(described), list(described.values()))
 
 
 _WORDS = {int: "int", float: "float", bool: "boolean", str: "string", tuple: "Shape(tuple)"}
 
 
-def _described(info: Any) -> str:
+def _described(field: Field) -> str:
     """A parameter's type in MXNet's words: "int, optional, default='1'"."""
-    kinds = typing.get_args(info.annotation)
+    kinds = typing.get_args(field.type)
     optional = types.NoneType in kinds
-    kind = next(k for k in kinds if k is not types.NoneType) if optional else info.annotation
+    kind = next(k for k in kinds if k is not types.NoneType) if optional else field.type
     if typing.get_origin(kind) is typing.Literal:
         words = (*(["None"] if optional else []), *map(repr, typing.get_args(kind)))
         word = "{" + ", ".join(words) + "}"
     else:
         word = _WORDS.get(typing.get_origin(kind) or kind, getattr(kind, "__name__", str(kind)))
         word += " or None" if optional else ""
-    if info.is_required():
+    if field.is_required:
         return f"{word}, required"
-    default = int(info.default) if isinstance(info.default, bool) else info.default
+    default = int(field.default) if isinstance(field.default, bool) else field.default
     return f"{word}, optional, default={'[]' if default == () else repr(default)}"
 
 

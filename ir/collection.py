@@ -8,48 +8,54 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from threading import get_ident
 
-_pauses: dict[object, int] = {}  # of running pauses: the thread
-_paused = False  # True if the collector was enabled before the pauses
+
+class _Pauses:
+    """The running pauses of all threads. The collector is enabled again at the end of the last one."""
+
+    def __init__(self) -> None:
+        self.threads: dict[object, int] = {}  # of each pause
+        self.was_enabled = False
+
+    def begin(self, pause: object) -> None:
+        self.threads[pause] = get_ident()
+        if gc.isenabled():
+            self.was_enabled = True
+            gc.disable()
+
+    def end(self, *ended: object) -> None:
+        for pause in ended:
+            self.threads.pop(pause, None)
+        if self.was_enabled and not self.threads:
+            self.was_enabled = False
+            gc.enable()
+
+    def after_fork(self) -> None:
+        """The child has none of the other threads."""
+        self.end(*(pause for pause, thread in list(self.threads.items()) if thread != get_ident()))
+
+
+_pauses = _Pauses()
+os.register_at_fork(after_in_child=_pauses.after_fork)
 
 
 @contextmanager
-def collection_paused(*, objects_stay: bool = False) -> Iterator[None]:
+def collection_paused(*, objects_stay: bool = False) -> Generator[None]:
     """Run the body without automatic collections, in all threads. It can be nested. A collector that the program has
     disabled stays disabled.
 
     With `objects_stay` the objects that the body makes are of the oldest generation, which is rarely traversed. Without
     it the first collection afterwards traverses them all, and frees unreachable ones.
     """
-    global _paused
     pause = object()
     try:
-        _pauses[pause] = get_ident()
-        if gc.isenabled():
-            _paused = True
-            gc.disable()
+        _pauses.begin(pause)
         yield
     finally:
-        if objects_stay and len(_pauses) == 1 and not gc.get_freeze_count():  # a program may have frozen its objects
+        if objects_stay and len(_pauses.threads) == 1 and not gc.get_freeze_count():  # a program may freeze its objects
             gc.freeze()  # all objects; none is traversed
             gc.unfreeze()  # into the oldest generation
-        _end(pause)
-
-
-def _end(*ended: object) -> None:
-    global _paused
-    for pause in ended:
-        _pauses.pop(pause, None)
-    if _paused and not _pauses:
-        _paused = False
-        gc.enable()
-
-
-def _end_those_of_other_threads() -> None:
-    _end(*(pause for pause, thread in list(_pauses.items()) if thread != get_ident()))
-
-
-os.register_at_fork(after_in_child=_end_those_of_other_threads)
+        _pauses.end(pause)

@@ -80,7 +80,7 @@ def attributes_of(kind: type[Op]) -> Mapping[str, Sequence[str]]:
         return {
             name: kinds for name, hint in field_hints(kind).items() if (kinds := _kinds(hint)) and not _optional(hint)
         }
-    return {name: _kinds(info.annotation) or LIST for name, info in kind.parameters().items()}  # type: ignore[attr-defined]
+    return {name: _kinds(field.type) or LIST for name, field in kind.parameters().items()}  # type: ignore[attr-defined]
 
 
 def _fixed(prefix: str) -> Iterable[Definition]:

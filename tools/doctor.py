@@ -21,7 +21,7 @@ from ..runtime.cache import DiskCache
 from ..runtime.host import host_target
 from .inspect_text import size
 
-_REQUIRED = ("numpy", "llvmlite", "pydantic", "requests")
+_REQUIRED = ("numpy", "llvmlite", "requests")
 _OPTIONAL = {
     "pillow": "decodes images (pip install mxforge[image])",
     "opencv-python-headless": "decodes and resizes images as MXNet does",

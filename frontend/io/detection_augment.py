@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from random import Random
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
-from ...ir.dialects.mx.parameters import Float, Floats, Int, Ints
+from ...ir.dialects.mx.parameters import Float, Floats, Int, Ints, NonNegative
 from ..base import MXNetError
 from ..image_codec import codec
 from . import image_pixels as pixels
@@ -68,7 +67,7 @@ class DetectionAugmentParameters(Parameters):
     max_crop_object_coverages: Floats = (1.0,)
     num_crop_sampler: Int = 1
     crop_emit_mode: Literal["center", "overlap"] = "center"
-    emit_overlap_thresh: Annotated[Float, Field(ge=0)] = 0.3
+    emit_overlap_thresh: NonNegative = 0.3
     max_crop_trials: Ints = (25,)
     rand_pad_prob: Float = 0.0
     max_pad_scale: Float = 1.0

@@ -160,7 +160,7 @@ def _image_stream(name: str, given: ImageParameters, dtype: str) -> ImageStream:
 
 
 def _make(dtype: str | None, name: str, given: Any, arguments: Mapping[str, Any]) -> MXDataIter:
-    full = given if isinstance(given, ImageParameters) else ImageParameters.parse(name, given.model_dump())
+    full = given if isinstance(given, ImageParameters) else ImageParameters.parse(name, given.values())
     return MXDataIter(_image_stream(name, full, dtype or full.dtype or "float32"), **arguments)
 
 

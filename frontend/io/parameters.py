@@ -7,9 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import PydanticUndefined
-
+from ...ir.dialects.mx.declared import Declared, Problem, Refused
 from ...ir.dialects.mx.describe import type_name
 from ...ir.dialects.mx.parameters import Bool, Natural, OptionalDTypeName, Text
 from ..base import MXNetError
@@ -17,31 +15,30 @@ from ..base import MXNetError
 _ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n        .*)*)", re.MULTILINE)
 
 
-class Parameters(BaseModel):
+class Parameters(Declared):
     """Parameters that MXNet accepts as text or as Python values. Subclasses declare them with the types of operators'
     parameters, and describe them in a section "Args" of the docstring. Names that they do not declare are ignored,
     because MXNet's programs pass all parameters of a training iterator to others, too.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+    unknown_parameters = "ignore"
 
     @classmethod
     def parse(cls, iterator: str, given: Mapping[str, Any]) -> Self:
         """The parameters of `iterator`. MXNetError names the iterator and each invalid parameter."""
         try:
-            return cls.model_validate(dict(given))
-        except ValidationError as error:
-            raise MXNetError("; ".join(_explain(iterator, e) for e in error.errors())) from None
+            return cls(**given)
+        except Refused as error:
+            raise MXNetError("; ".join(_explain(iterator, problem) for problem in error.problems)) from None
 
     @classmethod
     def describe(cls) -> str:
         """The parameters as a numpydoc section."""
         texts = _texts(cls)
         lines = ["Parameters", "----------"]
-        for name, info in cls.model_fields.items():
-            required = info.default is PydanticUndefined
-            default = "required" if required else f"optional, default={info.default!r}"
-            lines += [f"{name} : {type_name(info.annotation)}, {default}", f"    {texts[name]}"]
+        for name, field in cls.fields().items():
+            default = "required" if field.is_required else f"optional, default={field.default!r}"
+            lines += [f"{name} : {type_name(field.type)}, {default}", f"    {texts[name]}"]
         return "\n".join(lines)
 
 
@@ -70,13 +67,11 @@ def _texts(cls: type[Parameters]) -> dict[str, str]:
     return found
 
 
-def _explain(iterator: str, error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"][:1])
-    if error["type"] == "missing":
-        return f"{iterator} requires the parameter {where!r}"
-    allowed = error.get("ctx", {}).get("expected")
-    reason = f"valid values are {allowed}" if allowed else error["msg"].removeprefix("Value error, ")
-    return f"{iterator}: {where}={error['input']!r}: {reason}"
+def _explain(iterator: str, problem: Problem) -> str:
+    if problem.kind == "missing":
+        return f"{iterator} requires the parameter {problem.parameter!r}"
+    reason = f"valid values are {problem.allowed}" if problem.allowed else problem.reason
+    return f"{iterator}: {problem.parameter}={problem.value!r}: {reason}"
 
 
 def require(iterator: str, holds: bool, what: str) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:
     MetaPathFinder = object  # importing importlib.abc takes 10 ms, and its classes are interfaces
 
-_awaited = {"llvmlite", "mxnet", "numpy", "pydantic", "pydantic_core"}
+_awaited = {"llvmlite", "mxnet", "numpy"}
 _complete: dict[str, ModuleType] = {}  # loaded modules whose import ended with a delayed KeyboardInterrupt
 
 

@@ -128,7 +128,7 @@ def _bind_scalars(operator: Operator) -> BoundOperator:
     from ...ir.dialects.mx.builder import scalar_values
 
     given = scalar_values(operator)
-    rest = [getattr(operator, field) for field in type(operator).model_fields if field not in operator.scalars]
+    rest = [getattr(operator, field) for field in type(operator).fields() if field not in operator.scalars]
     key = (type(operator), tuple(given), tuple(rest))
     function = _functions.get(key, lambda: OperatorFunction(operator))
     return BoundOperator(function, operator, tuple(given.values()))

@@ -102,10 +102,10 @@ def _dot(operator: Any, arrays: Sequence[NDArray], position: int, cotangent: NDA
     cotangent = cotangent.tostype("default")
     if position == 1 and isinstance(x, CSRNDArray) and not operator.transpose_b:
         flipped: dict[str, Any] = {"transpose_a": not operator.transpose_a, "forward_stype": None}
-        return dot(operator.model_copy(update=flipped), [x, cotangent])
+        return dot(operator.with_values(**flipped), [x, cotangent])
     if position == 0 and isinstance(y, CSRNDArray) and not operator.transpose_a:
         flipped = {"transpose_b": not operator.transpose_b, "forward_stype": "default"}
-        return dot(operator.model_copy(update=flipped), [cotangent, y])
+        return dot(operator.with_values(**flipped), [cotangent, y])
     return None
 
 

@@ -104,7 +104,7 @@ def test_an_unknown_parameter_is_named(op: type[Operator]) -> None:
 
 @pytest.mark.parametrize("op", DECLARED, ids=lambda op: op.mx_name())
 def test_a_missing_parameter_is_named(op: type[Operator]) -> None:
-    required = [name for name, info in op.parameters().items() if info.is_required()]
+    required = [name for name, info in op.parameters().items() if info.is_required]
     counted = [name for name in required if name != op.variadic]
     for call in described(op) if counted else ():
         with pytest.raises(mx.MXNetError, match=rf"{re.escape(op.mx_name())}.*'{counted[0]}'"):
@@ -114,7 +114,7 @@ def test_a_missing_parameter_is_named(op: type[Operator]) -> None:
 @pytest.mark.parametrize("op", DECLARED, ids=lambda op: op.mx_name())
 def test_missing_arrays_are_named(op: type[Operator]) -> None:
     inputs = [name for name in op.inputs if not name.endswith(("*", "?"))]
-    if not inputs or any(info.is_required() for info in op.parameters().values()):
+    if not inputs or any(info.is_required for info in op.parameters().values()):
         return
     with pytest.raises(mx.MXNetError, match=rf"{re.escape(op.mx_name())}.*\b{inputs[0].rstrip('!')}\b"):
         described(op)[0]()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from ...graph import Value
 from ...types import DType, TensorType
 from .builder import MxBuilder
+from .declared import Named
 from .operator import Operator, operator
 from .parameters import Int, Ints, Text
 from .shapes import UNKNOWN, PartialShape, unify, unify_at
@@ -27,7 +27,7 @@ class ControlFlow(Operator):
 
     inputs = ("data*",)
     num_args: Int
-    num_results: Int = Field(alias="num_outputs")
+    num_results: Annotated[Int, Named("num_outputs")]
     subgraphs: Text = ""
 
     expected: ClassVar[int] = 1

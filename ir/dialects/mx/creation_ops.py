@@ -7,7 +7,6 @@ from math import ceil
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from ...graph import Value
 from ...types import DType, TensorType
@@ -268,7 +267,7 @@ class ARangeLike(Operator):
     step: Float = 1.0
     repeat: Positive = 1
     ctx: Text = ""
-    axis: OptionalInt = Field(None)
+    axis: OptionalInt = None
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0].type

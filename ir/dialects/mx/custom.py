@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-from pydantic import ConfigDict
 
 from ...graph import Attribute, Value
 from ...types import DType, Shape, TensorType
@@ -86,7 +85,7 @@ class Custom(Operator):
         op_type: The name under which it is registered. All other parameters are passed to it as text.
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True, populate_by_name=True)
+    unknown_parameters = "keep"
     inputs = ("data*",)
     variadic = ""
     op_type: Text
@@ -109,7 +108,7 @@ class Custom(Operator):
         return _made(self.op_type, self._texts())
 
     def _texts(self) -> tuple[tuple[str, str], ...]:
-        return tuple((name, attribute_text(value)) for name, value in (self.model_extra or {}).items())
+        return tuple((name, attribute_text(value)) for name, value in self.others.items())
 
     def _key(self) -> tuple[Any, ...]:
         return (type(self), self.op_type, self._texts())

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic_core import PydanticUndefined
-
+from .declared import Field
 from .operator import Operator
 
 
@@ -41,7 +40,7 @@ class Parameter:
 @cache
 def parameters(op: type[Operator]) -> tuple[Parameter, ...]:
     """The parameters in MXNet's order."""
-    return tuple(_parameter(name, info) for name, info in op.parameters().items())
+    return tuple(map(_parameter, op.parameters().values()))
 
 
 def arguments(op: type[Operator]) -> tuple[str, ...]:
@@ -133,9 +132,9 @@ def _default(p: Parameter) -> str:
     return f"default {float(f'{p.default:.7g}') if isinstance(p.default, float) else p.default!r}"
 
 
-def _parameter(name: str, info: Any) -> Parameter:
-    required = info.default is PydanticUndefined
-    return Parameter(name, type_name(info.annotation), None if required else info.default, required)
+def _parameter(field: Field) -> Parameter:
+    default = None if field.is_required else field.default
+    return Parameter(field.name, type_name(field.type), default, field.is_required)
 
 
 _NAMES = {int: "int", float: "float", bool: "boolean", str: "string", type(None): "None"}

@@ -9,7 +9,6 @@ from operator import mul
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from ...graph import Value
 from ...types import DType
@@ -341,7 +340,7 @@ class RavelMultiIndex(Operator):
     """
 
     gradient = no_gradient
-    shape: Ints = Field(())
+    shape: Ints = ()
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
@@ -369,7 +368,7 @@ class UnravelIndex(Operator):
                [2., 0.]], dtype=float32)
     """
 
-    shape: Ints = Field(())
+    shape: Ints = ()
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from pydantic import Field
+from typing import Annotated
 
 from ...graph import Value
 from ...types import DType
 from .builder import MxBuilder
 from .cast_ops import MIXED
+from .declared import Named
 from .operator import Operator, operator
 from .parameters import Bool, Int, Ints, Positive
 from .shapes import UNKNOWN, PartialShape, either, known_rank, normalize_axis, unify, unify_all, unify_at, unify_some
@@ -138,7 +138,7 @@ class SliceChannel(Operator):
         [[[1.0, 2.0]], [[3.0, 4.0]]]
     """
 
-    sections: Positive = Field(alias="num_outputs")
+    sections: Annotated[Positive, Named("num_outputs")]
     axis: Int = 1
     squeeze_axis: Bool = False
 
@@ -238,7 +238,7 @@ class AmpMulticast(Operator):
 
     inputs = ("data*",)
     variadic = "sections"
-    sections: Positive = Field(alias="num_outputs")
+    sections: Annotated[Positive, Named("num_outputs")]
     cast_narrow: Bool = False
 
     def output_names(self) -> tuple[str, ...]:

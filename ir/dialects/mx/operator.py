@@ -12,7 +12,7 @@ An operator is one class from which everything else is derived:
         def complete(self, inputs, outputs): ...      fill in unknown shapes, forwards and backwards
         def decompose(self, b, data, weight, bias=None): ...    the lowering to core
 
-Instances are frozen and compared by value. A parameter whose name is taken (num_outputs) has a pydantic alias.
+Instances are frozen and compared by value. A parameter whose name is taken (num_outputs) is `Named`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ from inspect import currentframe
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from ...graph import Attribute, GraphError, Op, Value
-from ...locks import ForkSafeLock, await_at_fork
 from ...suggestions import suggestion
 from ...symbolic import is_symbolic
 from ...types import DType, TensorType
+from .declared import Declared, Field, Problem, Refused
 from .families import DECLARED_NAMES, FAMILY_OF
 from .parameters import attribute_text
 from .shapes import PartialShape, ShapeConflict, unify_all
@@ -47,10 +45,8 @@ _TOO_FEW_AXES = "an operand has too few axes"
 
 _QUOTED = re.compile(r"'([^']+)'")
 
-_validating = await_at_fork(ForkSafeLock())  # Pydantic has its own locks, in Python and in native code
 
-
-class Operator(BaseModel, Op):
+class Operator(Declared, Op):
     """An MXNet operator together with its parameters.
 
     Args:
@@ -62,8 +58,6 @@ class Operator(BaseModel, Op):
         cudnn_tune: Accepted for MXNet's programs; unused.
         cudnn_off: Accepted for MXNet's programs; unused.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, populate_by_name=True)
 
     inputs: ClassVar[tuple[str, ...]] = ("data",)
     outputs: ClassVar[tuple[str, ...]] = ("output",)
@@ -94,20 +88,14 @@ class Operator(BaseModel, Op):
     # --- the parameters as text -------------------------------------------------------------------------------------
 
     @classmethod
-    def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
-        """Build the validator, as Pydantic does at the first use of a class; forks in other threads wait for it."""
-        with _validating:
-            return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
-
-    @classmethod
     def mx_name(cls) -> str:
         """The canonical name in MXNet."""
         return cls.name.removeprefix("mx.")
 
     @classmethod
-    def parameters(cls) -> dict[str, Any]:
-        """MXNet's name of each parameter and its pydantic FieldInfo, in MXNet's order."""
-        return {info.alias or field: info for field, info in cls.model_fields.items()}
+    def parameters(cls) -> dict[str, Field]:
+        """The parameters by MXNet's names, in MXNet's order."""
+        return {field.name: field for field in cls.fields().values()}
 
     @classmethod
     def parse(cls, attrs: Mapping[str, Any]) -> Self:
@@ -117,10 +105,9 @@ class Operator(BaseModel, Op):
         ignores them, but `attrs` returns them (`zeros_like(x, dtype="int32")` has the dtype of x).
         """
         try:
-            with _validating:
-                made = cls.model_validate(dict(attrs) if cls.model_fields else {})
-        except ValidationError as error:
-            raise ValueError("; ".join(_explain(cls, e) for e in error.errors())) from None
+            made = cls(**attrs if cls.fields() else {})
+        except Refused as error:
+            raise ValueError("; ".join(_explain(cls, problem) for problem in error.problems)) from None
         made.check()
         vars(made)["_given"] = {key: attribute_text(value) for key, value in attrs.items()}
         return made
@@ -132,14 +119,13 @@ class Operator(BaseModel, Op):
         """The explicitly passed parameters as MXNet writes them into JSON, sorted by name."""
         given: dict[str, str] | None = self.__dict__.get("_given")
         if given is None:
-            names = {field: info.alias or field for field, info in type(self).model_fields.items()}
-            given = {names[field]: str(getattr(self, field)) for field in self.model_fields_set}
+            fields = type(self).fields().items()
+            given = {f.name: str(getattr(self, name)) for name, f in fields if getattr(self, name) != f.default}
         return dict(sorted(given.items()))
 
     def attributes(self) -> dict[str, Attribute]:
         """All parameters, including defaults; None is the text "None"."""
-        fields = type(self).model_fields
-        return {info.alias or field: _printable(getattr(self, field)) for field, info in fields.items()}
+        return {field.name: _printable(getattr(self, name)) for name, field in type(self).fields().items()}
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._key() == other._key()  # type: ignore[attr-defined]
@@ -149,7 +135,7 @@ class Operator(BaseModel, Op):
 
     def _key(self) -> tuple[Any, ...]:
         known = self.__dict__
-        return (type(self), *(known[field] for field in type(self).model_fields))
+        return (type(self), *(known[field] for field in type(self).fields()))
 
     # --- inputs and outputs -----------------------------------------------------------------------------------------
 
@@ -264,7 +250,7 @@ class Operator(BaseModel, Op):
 
     def _decides_dtype(self) -> bool:
         cls = type(self)
-        named = "dtype" in cls.model_fields or "out_dtype" in cls.model_fields
+        named = "dtype" in cls.fields() or "out_dtype" in cls.fields()
         return named or cls.output_dtype is not None or cls.output_dtypes is not Operator.output_dtypes
 
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
@@ -290,7 +276,7 @@ class Operator(BaseModel, Op):
 
     def resolved(self, **values: Any) -> Operator:
         """The operator with the parameters that `resolve` found."""
-        made = self.model_copy(update=values)
+        made = self.with_values(**values)
         vars(made).pop("_given", None)  # the old texts of the parameters
         vars(made)["_unresolved"] = self
         return made
@@ -359,11 +345,6 @@ class Operator(BaseModel, Op):
         return made
 
 
-# pydantic has read these class variables. Without their annotations it does not evaluate them again for each subclass,
-# which would take half of the time that loading all operators takes.
-Operator.__annotations__.clear()
-
-
 class Elementwise(Operator):
     """An operator whose operands and results have one shape and one dtype."""
 
@@ -408,16 +389,11 @@ def declare(
     `parameters` are the types of additional parameters, whose defaults are in `members`."""
     annotations = dict(parameters or {})
     body = {"__module__": _declaring_module(), "__qualname__": name, "__annotations__": annotations, **members}
-    metaclass: Any = type(base)
-    operator(name, aliases)(metaclass(name, (base,), body))
+    operator(name, aliases)(type(name, (base,), body))
 
 
 def _declaring_module() -> str:
-    """The module that calls `declare`, which the index of names needs.
-
-    `declare` itself has no local variable for the frame: pydantic keeps the local variables of the function that
-    makes a model, and a frame refers to all frames above it, the user's included.
-    """
+    """The module that calls `declare`, which the index of names needs."""
     declaring = cast("FrameType", cast("FrameType", currentframe()).f_back)
     return cast("FrameType", declaring.f_back).f_globals["__name__"]
 
@@ -481,14 +457,12 @@ def _among(allowed: str, given: object) -> str:
     return f"{hint.strip()} Valid values are {allowed}" if hint else f"valid values are {allowed}"
 
 
-def _explain(cls: type[Operator], error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"][:1])
-    known = ", ".join(cls.parameters()) or "none"
-    if error["type"] == "extra_forbidden":
+def _explain(cls: type[Operator], problem: Problem) -> str:
+    where, known = problem.parameter, ", ".join(cls.parameters()) or "none"
+    if problem.kind == "unknown":
         hint = suggestion(where, cls.parameters())
         return f"{cls.mx_name()} has no parameter {where!r}; its parameters are: {known}.{hint}"
-    if error["type"] == "missing":
+    if problem.kind == "missing":
         return f"{cls.mx_name()} requires the parameter {where!r}"
-    allowed = error.get("ctx", {}).get("expected")
-    reason = _among(allowed, error["input"]) if allowed else error["msg"].removeprefix("Value error, ")
-    return f"{cls.mx_name()}: {where}={error['input']!r}: {reason}"
+    reason = _among(problem.allowed, problem.value) if problem.allowed else problem.reason
+    return f"{cls.mx_name()}: {where}={problem.value!r}: {reason}"

@@ -12,7 +12,8 @@ from operator import index
 from typing import Annotated, Any, Literal, SupportsIndex, cast
 
 import numpy as np
-from pydantic import BeforeValidator
+
+from .declared import Reader
 
 _BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
@@ -77,6 +78,13 @@ def _number(value: Any) -> float:
         raise ValueError(f"{value!r} is not a number") from None
 
 
+def _non_negative(value: Any) -> float:
+    number = _number(value)
+    if not number >= 0:
+        raise ValueError(f"must not be negative, got {number}")
+    return number
+
+
 def _boolean(value: Any) -> bool:
     if isinstance(value, str):
         if value not in _BOOLS:
@@ -130,21 +138,22 @@ def _same(value: Any) -> Any:
     return value
 
 
-Int = Annotated[int, BeforeValidator(_integer)]
-Positive = Annotated[int, BeforeValidator(_positive)]
-Natural = Annotated[int, BeforeValidator(_natural)]
-Float = Annotated[float, BeforeValidator(_number)]
-Bool = Annotated[bool, BeforeValidator(_boolean)]
-Ints = Annotated[tuple[int, ...], BeforeValidator(_shape)]
-Bounds = Annotated[tuple[int | None, ...], BeforeValidator(_slice_bounds)]
-Floats = Annotated[tuple[float, ...], BeforeValidator(_numbers)]
-OptionalInt = Annotated[int | None, BeforeValidator(_or_none(_integer))]
-OptionalFloat = Annotated[float | None, BeforeValidator(_or_none(_number))]
-OptionalBool = Annotated[bool | None, BeforeValidator(_or_none(_boolean))]
-OptionalInts = Annotated[tuple[int, ...] | None, BeforeValidator(_or_none(_shape))]
+Int = Annotated[int, Reader(_integer)]
+Positive = Annotated[int, Reader(_positive)]
+Natural = Annotated[int, Reader(_natural)]
+Float = Annotated[float, Reader(_number)]
+NonNegative = Annotated[float, Reader(_non_negative)]
+Bool = Annotated[bool, Reader(_boolean)]
+Ints = Annotated[tuple[int, ...], Reader(_shape)]
+Bounds = Annotated[tuple[int | None, ...], Reader(_slice_bounds)]
+Floats = Annotated[tuple[float, ...], Reader(_numbers)]
+OptionalInt = Annotated[int | None, Reader(_or_none(_integer))]
+OptionalFloat = Annotated[float | None, Reader(_or_none(_number))]
+OptionalBool = Annotated[bool | None, Reader(_or_none(_boolean))]
+OptionalInts = Annotated[tuple[int, ...] | None, Reader(_or_none(_shape))]
 Text = str
 
-OR_NONE = BeforeValidator(_or_none(_same))
+OR_NONE = Reader(_or_none(_same))
 """Converts the text "None" to None: `Annotated[Literal["NCHW", "NHWC"] | None, OR_NONE]`."""
 
 OptionalFloatDType = Annotated[Literal["float16", "float32", "float64"] | None, OR_NONE]

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from math import log, prod
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
-
 from ...graph import Value
 from ...kernel import ReduceOp
 from ...types import DType, Shape
@@ -241,7 +239,7 @@ class RandomRandint(Shaped):
 
     low: Int
     high: Int
-    shape: OptionalInts = Field(None)
+    shape: OptionalInts = None
     ctx: Text = ""
     dtype: RandomIntDType = None
 

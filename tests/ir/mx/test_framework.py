@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from types import FrameType
-
 import numpy as np
 import pytest
 from mxforge.ir.dialects.core import interpret
 from mxforge.ir.dialects.mx import describe
 from mxforge.ir.dialects.mx.builder import MxBuilder
-from mxforge.ir.dialects.mx.operator import all_operators, from_attributes, lookup
+from mxforge.ir.dialects.mx.operator import from_attributes, lookup
 from mxforge.ir.types import DType, TensorType
 
 
@@ -119,9 +117,3 @@ def test_descriptions_follow_from_the_declaration() -> None:
     text = describe.docstring(dense)
     assert "num_hidden : int, required" in text
     assert text.startswith("Applies a linear transformation")
-
-
-def test_an_operator_keeps_no_frame_of_those_who_used_it_first() -> None:
-    """pydantic keeps the local variables of the function that makes a class, which a first use of an operator calls."""
-    kept = {op.name: (op.__pydantic_parent_namespace__ or {}).values() for op in all_operators()}
-    assert [name for name, values in kept.items() if any(isinstance(value, FrameType) for value in values)] == []
