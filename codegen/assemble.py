@@ -12,9 +12,10 @@ from ..ir.dialects.core import Constant, Fused, Relayout
 from ..ir.graph import Graph, Node, Op, Value
 from ..ir.program import LAYOUT, PACK, Copy, Launch, Place, Program, Space
 from ..ir.types import DType
+from ..passes.assign_offsets import ALIGNMENT, Block, assign_offsets
 from ..passes.elementwise import elementwise_inputs
 from ..passes.kinds import Kind, kind_of
-from ..passes.plan_memory import ALIGNMENT, Block, Sharing, assign_offsets
+from ..passes.plan_memory import Sharing
 from .compiler import Step
 from .emission import LaunchSpec, Packing
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ..ir.graph import Graph, Node
-from ..ir.kernel import Kernel
 from ..ir.program import HostFunction
 from ..ir.target import Capabilities
 from .emission import Emission, LaunchSpec, Packing
 
 if TYPE_CHECKING:
+    from ..ir.kernel import Kernel
     from ..passes.manager import Context
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from .scalar import ScalarOp, result_dtype
+from .scalar import ReduceOp, ScalarOp, result_dtype
 from .types import DType, Layout
 
 Extent = int | str
@@ -32,44 +32,6 @@ Extent = int | str
 class AxisKind(Enum):
     PARALLEL = "parallel"
     REDUCE = "reduce"
-
-
-class ReduceOp(Enum):
-    """An associative operation with its neutral element."""
-
-    ADD = "add"
-    MUL = "mul"
-    MAX = "max"
-    MIN = "min"
-    AND = "and"
-    OR = "or"
-
-    __hash__ = object.__hash__
-
-    @property
-    def scalar(self) -> ScalarOp:
-        """The same operation on two scalars."""
-        return ScalarOp[self.name]
-
-    def neutral(self, dtype: DType) -> float | int | bool:
-        """The element e with op(e, x) == x for every x of `dtype`."""
-        if self in (ReduceOp.ADD, ReduceOp.OR):
-            return 0
-        if self in (ReduceOp.MUL, ReduceOp.AND):
-            return 1 if self is ReduceOp.MUL or dtype is DType.BOOL else -1
-        return _lowest(dtype) if self is ReduceOp.MAX else _highest(dtype)
-
-
-def _lowest(dtype: DType) -> float | int:
-    if dtype.is_float:
-        return float("-inf")
-    return -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-
-
-def _highest(dtype: DType) -> float | int:
-    if dtype.is_float:
-        return float("inf")
-    return (1 << (dtype.bits - 1 if dtype.is_signed else dtype.bits)) - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The closed set of scalar operations that graphs and kernels share.
+"""The closed sets of scalar operations and of reductions that graphs and kernels share.
 
 `dialects/core/scalar_rules.py` defines the meaning and the gradient of each operation, and each target has a table of
 rules. A test proves every table total.
@@ -114,3 +114,41 @@ def result_dtype(op: ScalarOp, *operands: DType) -> DType:
     if (op in BITWISE and dtype.is_float) or (op in SHIFTS and not dtype.is_integer):
         raise TypeError(f"{op.value} is not defined on {dtype.full_name}")
     return DType.BOOL if op in COMPARISONS or op in TESTS else dtype
+
+
+class ReduceOp(Enum):
+    """An associative operation with its neutral element."""
+
+    ADD = "add"
+    MUL = "mul"
+    MAX = "max"
+    MIN = "min"
+    AND = "and"
+    OR = "or"
+
+    __hash__ = object.__hash__
+
+    @property
+    def scalar(self) -> ScalarOp:
+        """The same operation on two scalars."""
+        return ScalarOp[self.name]
+
+    def neutral(self, dtype: DType) -> float | int | bool:
+        """The element e with op(e, x) == x for every x of `dtype`."""
+        if self in (ReduceOp.ADD, ReduceOp.OR):
+            return 0
+        if self in (ReduceOp.MUL, ReduceOp.AND):
+            return 1 if self is ReduceOp.MUL or dtype is DType.BOOL else -1
+        return _lowest(dtype) if self is ReduceOp.MAX else _highest(dtype)
+
+
+def _lowest(dtype: DType) -> float | int:
+    if dtype.is_float:
+        return float("-inf")
+    return -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+
+
+def _highest(dtype: DType) -> float | int:
+    if dtype.is_float:
+        return float("inf")
+    return (1 << (dtype.bits - 1 if dtype.is_signed else dtype.bits)) - 1

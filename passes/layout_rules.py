@@ -32,7 +32,7 @@ from ..ir.dialects.core import (
     Transpose,
 )
 from ..ir.graph import Node, Op
-from ..ir.kernel import ReduceOp
+from ..ir.scalar import ReduceOp
 from ..ir.types import DType, TensorType
 
 

@@ -1,17 +1,13 @@
-"""Plans the memory of values: which values share memory, and the offset of each other value in a block."""
+"""Plans the memory of values: which values share it. `assign_offsets.py` places the others."""
 
 from __future__ import annotations
 
-from bisect import insort
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 
 from ..ir.dialects.core import Concat, Constant, Fused, HostCallback, Relayout, Reshape, Slice
 from ..ir.graph import Graph, Node, Op, Value
-from ..ir.symbolic import deferred
 from ..ir.types import TensorType
-
-ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,75 +191,3 @@ def physical_strides(type: TensorType) -> tuple[int, ...]:
         strides.append(step)
         step *= n
     return tuple(reversed(strides))
-
-
-@dataclass(slots=True)
-class Block:
-    """A block of memory that is in use from step `start` to step `end`, both inclusive.
-
-    Blocks with a `zeroed` key hold zeros between the elements that kernels write (halos). Such a block shares its place
-    only with blocks of the same key, so the zeros are written once.
-    """
-
-    nbytes: int
-    start: int
-    end: int
-    zeroed: object = None
-    offset: int = field(default=-1)
-
-
-def assign_offsets(blocks: list[Block]) -> int:
-    """Set each block's offset so that blocks in use at the same time do not overlap; return the total size in bytes."""
-    top, *offsets = deferred(_offsets, tuple((b.nbytes, b.start, b.end, b.zeroed) for b in blocks))
-    for block, offset in zip(blocks, offsets, strict=True):
-        block.offset = offset
-    return top
-
-
-def _offsets(needs: tuple[tuple[int, int, int, object], ...]) -> tuple[int, ...]:
-    """The total size in bytes, then the offset of each block; a block is (bytes, start, end, zeroed key)."""
-    blocks = [Block(*need) for need in needs]
-    top = _placed_blocks(blocks)
-    return (top, *(b.offset for b in blocks))
-
-
-def _placed_blocks(blocks: list[Block]) -> int:
-    ordered = sorted((b for b in blocks if b.zeroed is None), key=lambda b: (-b.nbytes, b.start))
-    placed: list[tuple[int, int, Block]] = []
-    top = 0
-    for number, block in enumerate(ordered):
-        block.offset = _lowest_gap(block, placed)
-        insort(placed, (block.offset, number, block), key=lambda p: p[:2])
-        top = max(top, block.offset + _aligned(block.nbytes))
-    return _assign_zeroed([b for b in blocks if b.zeroed is not None], top)
-
-
-def _lowest_gap(block: Block, placed: list[tuple[int, int, Block]]) -> int:
-    offset = 0
-    for start, _, other in placed:
-        if other.end < block.start or block.end < other.start:
-            continue
-        if start - offset >= block.nbytes:
-            break
-        offset = max(offset, start + _aligned(other.nbytes))
-    return offset
-
-
-def _assign_zeroed(blocks: list[Block], top: int) -> int:
-    lanes: dict[object, list[Block]] = {}  # the last block of each place, by key
-    for block in sorted(blocks, key=lambda b: b.start):
-        places = lanes.setdefault(block.zeroed, [])
-        for i, last in enumerate(places):
-            if last.end < block.start:
-                block.offset = last.offset
-                places[i] = block
-                break
-        else:
-            block.offset = top
-            top += _aligned(block.nbytes)
-            places.append(block)
-    return top
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT

@@ -25,7 +25,6 @@ from ..codegen.target import Target
 from ..ir.caches import Cache
 from ..ir.collection import collection_paused
 from ..ir.graph import Graph
-from ..ir.hashing import family_hash, structural_hash
 from ..ir.locks import ForkSafeLock
 from ..ir.program import Program
 from ..ir.settings import Settings, settings
@@ -92,6 +91,8 @@ def dynamic_programs(graph: Graph, options: Options) -> DynamicPrograms:
 
     def make() -> DynamicPrograms:
         return DynamicPrograms(_DynamicCompiler(family, options, HOST.target.untuned))
+
+    from ..ir.hashing import family_hash
 
     family = family_hash(graph)
     return make() if graph.calls_python() else _families.get((settings().cpu, family, options), make)
@@ -188,6 +189,8 @@ def hash_of(graph: Graph) -> str:
     """The structural hash of a graph, computed once."""
     found = _hashes.get(graph)
     if found is None:
+        from ..ir.hashing import structural_hash
+
         found = _hashes[graph] = structural_hash(graph)
     return found
 

@@ -95,6 +95,12 @@ def target_from_cpuinfo(machine: str, info: dict[str, str], caches: dict[int, in
     return replace(target, l1_bytes=caches.get(1, target.l1_bytes), l2_bytes=caches.get(2, target.l2_bytes))
 
 
+def smallest_target(machine: str) -> CpuTarget:
+    """The target whose code runs on all processors of an architecture that mxforge supports."""
+    flags = " ".join(sorted(X86_LEVELS["x86-64-v3"])) if machine == "x86_64" else ""
+    return target_from_cpuinfo(machine, {"flags": flags}, {}, threads=1)
+
+
 def _x86(info: dict[str, str]) -> tuple[str, str, int, int, int]:
     """(CPU, features, vector bits, vector registers, FMAs per cycle). RuntimeError below x86-64-v3: without the FMA
     instruction each multiply-add would be a call of libm."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..ir.program import Place, Space
-from ..passes.plan_memory import Block, assign_offsets
+from ..passes.assign_offsets import Block, assign_offsets
 from .device import Runnable
 from .executable import Executable, Instance, is_observed
 from .idle import add_allocation, clock

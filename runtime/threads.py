@@ -1,23 +1,23 @@
 """The threads that run kernels, and the native call that runs a program.
 
-`codegen/llvm/support.py` emits the native code of that call. This module compiles it (or reads it from the disk cache),
-loads it, and binds it to Python.
+`codegen/llvm/support.py` emits the native code of that call. `support_object.py` finds its object; this module
+loads it and binds it to Python.
 """
 
 from __future__ import annotations
 
 import atexit
 import ctypes
-import hashlib
 import mmap
 import os
 from collections.abc import Callable
 
-from ..codegen.llvm.support import COPY, LARGEST_POOL, PIECES, RUN, support_module
+from ..codegen.llvm.support import COPY, LARGEST_POOL, PIECES, RUN
 from ..codegen.llvm.target import CpuTarget
 from .cache import DiskCache, default_cache
 from .elf import load_object
 from .host import host_target
+from .support_object import support_object
 
 RECORD_BYTES = 32
 SPIN_NANOSECONDS = 200_000
@@ -44,7 +44,7 @@ class ThreadPool:
     run_holding_gil: Callable[[int | ctypes.c_void_p, int | ctypes.c_int64], None]
 
     def __init__(self, target: CpuTarget, cache: DiskCache) -> None:
-        self._object = load_object(_support_object(target, cache))
+        self._object = load_object(support_object(target, mmap.PAGESIZE, cache))
         self._object.keep_forever()  # daemon threads can run its code while the interpreter exits
         address = self._object.address
         _wipe_on_fork(address("mxf_state"))
@@ -116,20 +116,6 @@ def _checked_threads(threads: int) -> int:
     if not 1 <= threads <= LARGEST_POOL:
         raise ValueError(f"{threads} threads: a pool has 1 to {LARGEST_POOL}")
     return threads
-
-
-def _support_object(target: CpuTarget, cache: DiskCache) -> bytes:
-    """The compiled support module. LLVM is imported only if the cache has none."""
-    text = support_module(target.triple, mmap.PAGESIZE)
-    identity = "\0".join(("support", target.triple, target.cpu, target.features, text))
-    key = hashlib.sha256(identity.encode()).hexdigest()
-    data = cache.get(key)
-    if data is None:
-        from ..codegen.llvm.compile import compile_object
-
-        data = compile_object(text, target)
-        cache.put(key, data)
-    return data
 
 
 def _wipe_on_fork(address: int) -> None:

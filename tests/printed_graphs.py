@@ -7,7 +7,7 @@ import random
 import numpy as np
 from mxforge.ir.dialects.core import PRIMITIVES, ConvWeightGradient, CoreBuilder, Fused
 from mxforge.ir.graph import Graph, Op, Value
-from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, Layout, TensorType
 
 F32, I32 = DType.F32, DType.I32

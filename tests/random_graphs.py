@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph, Value
-from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
 
 SHAPES = [(3, 8, 5, 5), (2, 20, 4, 3), (4, 6), (5, 17), (2, 3, 4), (33,), (1, 16, 6, 6), (2, 1, 7)]

@@ -11,9 +11,10 @@ from ...ir.graph import Graph, Node, Op
 from ...ir.graph import Value as GraphValue
 from ...ir.program import HostFunction, Launch, Place, Program, Space
 from ...ir.symbolic import is_symbolic
+from ...passes.assign_offsets import ALIGNMENT
 from ...passes.manager import Context, run_passes
 from ...passes.pipeline import FOR_CPU
-from ...passes.plan_memory import ALIGNMENT, share_memory
+from ...passes.plan_memory import share_memory
 from ..assemble import assemble
 from ..compiler import KernelCompiler, PackedInputs
 from ..emission import Emission, LaunchSpec, Packing

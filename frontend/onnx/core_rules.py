@@ -19,7 +19,7 @@ from ...ir.dialects.core.scan import Scan
 from ...ir.dialects.core.shape import Broadcast, Concat, Pad, Reshape, Reverse, Slice, Transpose
 from ...ir.dialects.core.window import ReduceWindow
 from ...ir.graph import Graph, Node
-from ...ir.kernel import ReduceOp
+from ...ir.scalar import ReduceOp
 from ...ir.types import DType, TensorType
 from .scalar_rules import write_scalar
 from .writer import Writer, unsupported

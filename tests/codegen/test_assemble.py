@@ -8,8 +8,8 @@ import numpy as np
 from compiled import Array, check, compiled, run_program
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph, Value
-from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.program import PACK, Copy, Launch, Place, Program, Space
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType
 from mxforge.ir.verifier import verify_program
 from mxforge.runtime.executable import Executable

@@ -28,8 +28,7 @@ from mxforge.ir.dialects.core import (
     evaluate_graph,
 )
 from mxforge.ir.graph import Op, Value
-from mxforge.ir.kernel import ReduceOp
-from mxforge.ir.scalar import ScalarOp
+from mxforge.ir.scalar import ReduceOp, ScalarOp
 from mxforge.ir.types import DType, Layout, TensorType
 from mxforge.passes.layout_rules import BLOCKS, LAYOUT_RULES, Choice, choices_of
 from mxforge.runtime.host import host_target

@@ -9,7 +9,7 @@ import pytest
 from compiled import check
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Value
-from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.plan_memory import share_memory
 

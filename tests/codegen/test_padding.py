@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from compiled import check
 from mxforge.ir.dialects.core import CoreBuilder
-from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6)

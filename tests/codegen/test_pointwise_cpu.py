@@ -9,8 +9,7 @@ import pytest
 from compiled import compiled, run_program
 from mxforge.ir.dialects.core import CoreBuilder, Pointwise, evaluate_graph
 from mxforge.ir.graph import Value
-from mxforge.ir.kernel import ReduceOp
-from mxforge.ir.scalar import FLOAT_ONLY, ScalarOp, result_dtype
+from mxforge.ir.scalar import FLOAT_ONLY, ReduceOp, ScalarOp, result_dtype
 from mxforge.ir.types import DType, TensorType
 
 DTYPES = [d for d in DType if d is not DType.BF16]

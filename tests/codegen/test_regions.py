@@ -10,7 +10,7 @@ from compiled import Array, check, compiled, run_program
 from mxforge.codegen.manifest import ManifestError, program_to_bytes
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph, Value
-from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
 from mxforge.runtime.executable import Executable

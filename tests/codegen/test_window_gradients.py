@@ -7,7 +7,7 @@ import pytest
 from compiled import check
 from mxforge.ir.dialects.core import CoreBuilder, ReduceWindow, without_dead_nodes
 from mxforge.ir.graph import Value
-from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
 
 

@@ -51,8 +51,7 @@ from mxforge.ir.dialects.core import (
     interpret,
 )
 from mxforge.ir.graph import Graph, GraphError, Value
-from mxforge.ir.kernel import ReduceOp
-from mxforge.ir.scalar import BITWISE, SHIFTS, ScalarOp
+from mxforge.ir.scalar import BITWISE, SHIFTS, ReduceOp, ScalarOp
 from mxforge.ir.types import DType, Layout, TensorType
 
 Array = np.ndarray[Any, Any]

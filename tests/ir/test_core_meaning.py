@@ -32,8 +32,7 @@ from mxforge.ir.dialects.core import (
 from mxforge.ir.dialects.core.numerics import digamma, erfinv, gamma, lgamma, philox
 from mxforge.ir.dialects.core.scalar_rules import SCALAR_RULES
 from mxforge.ir.graph import GraphError
-from mxforge.ir.kernel import ReduceOp
-from mxforge.ir.scalar import ScalarOp
+from mxforge.ir.scalar import ReduceOp, ScalarOp
 from mxforge.ir.types import DType, TensorType
 
 NAN, INF = math.nan, math.inf

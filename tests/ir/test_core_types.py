@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mxforge.ir.dialects.core import ConvWeightGradient, CoreBuilder, Fused, Relayout
 from mxforge.ir.graph import Graph, GraphError, Value
-from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, Layout, TensorType
 
 F32, I8, U8 = DType.F32, DType.I8, DType.U8

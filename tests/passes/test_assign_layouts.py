@@ -11,7 +11,7 @@ from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.codegen.lower import lower_region
 from mxforge.ir.dialects.core import ConvWeightGradient, CoreBuilder, Fused, Relayout
 from mxforge.ir.graph import Graph, Value
-from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.target import ConvSizes, ConvWindow
 from mxforge.ir.types import DType, Layout
 from mxforge.passes.assign_layouts import AssignLayouts

@@ -10,8 +10,7 @@ import pytest
 from mxforge.codegen.llvm.target import AVX2
 from mxforge.ir.dialects.core import Call, Cond, CoreBuilder, Dot, Iota, Pointwise, Scan, interpret
 from mxforge.ir.graph import Graph, GraphError, Op
-from mxforge.ir.kernel import ReduceOp
-from mxforge.ir.scalar import ScalarOp
+from mxforge.ir.scalar import ReduceOp, ScalarOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_graph
 from mxforge.passes.differentiate import Differentiate, differentiate, vjp_graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mxforge.ir.dialects.core import ConvWeightGradient, CoreBuilder, Fused
 from mxforge.ir.graph import Graph, Value
-from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.assign_layouts import AssignLayouts
 from mxforge.passes.fuse import Fuse, Kind, kind_of

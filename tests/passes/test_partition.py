@@ -26,7 +26,7 @@ from mxforge.ir.dialects.core import (
 from mxforge.ir.dialects.core.split import Source, Split
 from mxforge.ir.dialects.mx.operator import Operator, lookup
 from mxforge.ir.graph import Graph, GraphBuilder, Node, Value
-from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_graph
 from mxforge.passes.differentiate import differentiate

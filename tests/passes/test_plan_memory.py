@@ -11,9 +11,10 @@ from mxforge.ir.dialects.core import Concat, CoreBuilder, Fused, Relayout, Resha
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.types import DType, Layout
 from mxforge.passes.assign_layouts import AssignLayouts
+from mxforge.passes.assign_offsets import ALIGNMENT, Block, assign_offsets
 from mxforge.passes.fuse import Fuse
 from mxforge.passes.manager import Context
-from mxforge.passes.plan_memory import ALIGNMENT, Block, Sharing, View, assign_offsets, physical_strides, share_memory
+from mxforge.passes.plan_memory import Sharing, View, physical_strides, share_memory
 from rewriting import tensor
 
 F32 = DType.F32

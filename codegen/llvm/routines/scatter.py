@@ -6,7 +6,7 @@ from math import prod
 
 from ....ir.dialects.core import Scatter
 from ....ir.graph import Op
-from ....ir.kernel import ReduceOp
+from ....ir.scalar import ReduceOp
 from ....ir.types import TensorType
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value

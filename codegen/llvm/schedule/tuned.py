@@ -13,8 +13,6 @@ from dataclasses import fields
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, cast
 
-from ....ir.hashing import structural_hash
-
 if TYPE_CHECKING:
     from ....ir.kernel import Kernel
     from .kinds import ContractionSchedule
@@ -50,6 +48,8 @@ NOT_TUNED = Tuned()
 
 def kernel_key(kernel: Kernel, parameters: frozenset[str]) -> str:
     """The same key for all kernels that differ in names only, whose `parameters` are the same buffers."""
+    from ....ir.hashing import structural_hash
+
     return structural_hash(kernel, tuple(i for i, b in enumerate(kernel.buffers) if b.name in parameters))
 
 

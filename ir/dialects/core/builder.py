@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...graph import Graph, Value
-from ...kernel import ReduceOp
+from ...scalar import ReduceOp
 from ...symbolic import is_symbolic
 from ...types import DType, Layout, Shape, TensorType
 from .contraction import Conv, Dot

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...graph import Node, Value
-from ...kernel import ReduceOp
-from ...scalar import result_dtype
+from ...scalar import ReduceOp, result_dtype
 from ...types import DType, TensorType
 from .primitive import Array, Arrays, Gradients, Primitive, Types, accumulator, check_axes, operands
 

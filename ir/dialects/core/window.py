@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...graph import Node, Value
-from ...kernel import ReduceOp
-from ...scalar import result_dtype
+from ...scalar import ReduceOp, result_dtype
 from ...types import DType, Shape, TensorType
 from .primitive import (
     Array,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import pi
+from typing import TYPE_CHECKING
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .nn_activation import relu, softsign
 
-Unary = Callable[[MxBuilder, Value], Value]
-Binary = Callable[[MxBuilder, Value, Value], Value]
+if TYPE_CHECKING:
+    from .builder import MxBuilder
+
+Unary = Callable[["MxBuilder", Value], Value]
+Binary = Callable[["MxBuilder", Value, Value], Value]
 
 
 def _compare(name: str) -> Binary:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Float, Int
 from .shapes import PartialShape, unify
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 @operator("_set_value")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...graph import Value
 from .arithmetic import BINARY, FORMULAS, Binary
-from .builder import MxBuilder
 from .operator import Operator, declare, operator
 from .parameters import Ints, OptionalInts
 from .shapes import UNKNOWN, E, Extent, PartialShape, agree, broadcast_partial, distinct_axes, normalize_axis, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 # name, function, result of [[1, 4]] and [[1], [2]], aliases
 _TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (

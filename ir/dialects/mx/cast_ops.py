@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
+from typing import TYPE_CHECKING
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .gradients import no_gradient
 from .operator import Elementwise, Operator, operator
 from .parameters import Bool, DTypeName, DTypeNameOrBool, Float
 from .shapes import PartialShape, unify
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 MIXED = (DType.F16, DType.BF16, DType.F32)
 """The dtypes between which automatic mixed precision converts; float64 is not converted."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import TYPE_CHECKING
 
 from ...graph import Value
-from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Positive
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 def head_part(b: MxBuilder, x: Value, heads: int, parts: int, part: int) -> Value:

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...graph import Value
-from ...kernel import ReduceOp
+from ...scalar import ReduceOp
 from ...types import DType, Shape
-from .builder import MxBuilder
 from .contrib_vision import check_regions, corner
 from .nn_convolution import add_channel_bias
 from .operator import Operator, operator
 from .parameters import Bool, Float, Int, Ints, Natural, PlainLayout
 from .sampling import sample_at
 from .shapes import PartialShape, check_layout, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 class _Deformable(Operator):

@@ -16,7 +16,7 @@ from .operator import Operator, operator
 from .parameters import Bool, Float, Floats, Int
 
 Corners = tuple[Value, Value, Value, Value]
-Conflict = Callable[[MxBuilder, Corners, Corners], Value]
+Conflict = Callable[["MxBuilder", Corners, Corners], Value]
 
 
 def column(b: MxBuilder, boxes: Value, index: int) -> Value:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ...graph import Value
 from ...types import DType
 from .arithmetic import sign
-from .builder import MxBuilder
 from .contrib_detection import Corners, overlap
 from .gradients import no_gradient, straight_through
 from .nn_softmax import log_softmax
 from .operator import Elementwise, Operator, declare, operator
 from .parameters import Bool, Float, OptionalInts
 from .shapes import PartialShape, normalize_axis, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 @operator("_contrib_round_ste", aliases=("_sparse__contrib_round_ste",))

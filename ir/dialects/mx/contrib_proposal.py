@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from math import floor, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .contrib_detection import Corners, as_corners, column, columns, kept_first, rows_at, suppress
 from .gradients import no_gradient
 from .operator import Operator, operator
 from .parameters import Bool, Float, Floats, Int
 from .shapes import PartialShape, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 class _Proposals(Operator):

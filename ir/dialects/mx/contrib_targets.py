@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ...graph import Graph, Value
-from ...kernel import ReduceOp
+from ...scalar import ReduceOp
 from ...types import DType, TensorType
 from .builder import MxBuilder
 from .contrib_detection import Corners, as_corners, center_to_corner, column, columns, corner_to_center, rows_at

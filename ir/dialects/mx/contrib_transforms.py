@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Int
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 def _waves(count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
 from ...graph import Value
 from ...types import DType, TensorType
-from .builder import MxBuilder
 from .declared import Named
 from .operator import Operator, operator
 from .parameters import Int, Ints, Text
 from .shapes import UNKNOWN, PartialShape, unify, unify_at
 from .subgraph import BodyBuilder, Subgraph, read_subgraphs, with_legacy_shapes
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 class ControlFlow(Operator):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Value
-from ...kernel import ReduceOp
+from ...scalar import ReduceOp
 from ...types import DType
-from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Floats, OptionalInt
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 @operator("_histogram", aliases=("_npi_histogram",))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ...graph import Value
 from ...types import DType, TensorType
-from .builder import MxBuilder
 from .open_shapes import Shaped
 from .operator import Operator, operator
 from .parameters import (
@@ -26,6 +25,9 @@ from .parameters import (
     Text,
 )
 from .shapes import PartialShape, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 class _Filled(Shaped):

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ...graph import Attribute, Value
 from ...types import DType, Shape, TensorType
-from .builder import MxBuilder
 from .operator import Operator, Results, operator
 from .parameters import Text, attribute_text
 from .shapes import PartialShape, is_known, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 Array = np.ndarray[Any, Any]
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...graph import Value
 from ...types import Shape
-from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Positive
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 def four_axes(x: Value) -> Shape:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ...graph import Value
 from ...types import DType
 from .arithmetic import BINARY, FORMULAS, UNARY, Binary, Unary
-from .builder import MxBuilder
 from .operator import Elementwise, Operator, declare, operator
 from .parameters import Bool, Float, OptionalInt
 from .shapes import PartialShape, unify_at, unify_some
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 # name, function, description, formula, other aliases; functions with a sparse version in MXNet are also _sparse_NAME
 _UNARY_TABLE: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (

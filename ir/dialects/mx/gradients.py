@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ...graph import Value
-from .builder import MxBuilder
 from .operator import Operator
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 Axes = tuple[int, ...]
 

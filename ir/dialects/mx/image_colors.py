@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 _GRAY = np.array([0.299, 0.587, 0.114])
 COLOR_DEVIATIONS = np.array([55.46, 4.794, 1.148])

@@ -17,7 +17,7 @@ from .image_resize import resize
 from .operator import Elementwise, Operator, declare, operator
 from .parameters import Bool, Float, Floats, Int, Ints
 
-Adjust = Callable[[MxBuilder, Value, Value], Value]
+Adjust = Callable[["MxBuilder", Value, Value], Value]
 
 
 def _aliases(name: str) -> tuple[str, ...]:

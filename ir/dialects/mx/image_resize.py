@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil, floor, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 Array = np.ndarray[Any, Any]
 Taps = tuple[Array, Array]

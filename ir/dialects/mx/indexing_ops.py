@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from itertools import accumulate
 from math import prod
 from operator import mul
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .gradients import no_gradient
 from .operator import Operator, operator
 from .parameters import Bool, DTypeName, Float, Int, Ints, OptionalInt
 from .shapes import PartialShape, normalize_axis, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 def as_integers(b: MxBuilder, indices: Value) -> Value:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .cast_ops import MIXED
 from .declared import Named
 from .operator import Operator, operator
 from .parameters import Bool, Int, Ints, Positive
 from .shapes import UNKNOWN, PartialShape, either, known_rank, normalize_axis, unify, unify_all, unify_at, unify_some
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 @operator("Concat", aliases=("_sparse_concat", "concat"))

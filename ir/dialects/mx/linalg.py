@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Value
 from ...types import DType
 from ..core.factorization import identity, transposed, triangle, unit_lower
-from .builder import MxBuilder
 from .gradients import identity as same
 from .linalg_diagonal import Matrices, diagonal_of, not_scalar
 from .operator import operator
 from .parameters import Bool, Float, Int
 from .shapes import PartialShape, normalize_axis, unify, unify_all, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 def _times(b: MxBuilder, x: Value, factor: float) -> Value:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from math import isqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Bool, Int
 from .shapes import PartialShape, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 class Matrices(Operator):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from ...graph import Value
 from ...types import Shape
-from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import OR_NONE, Bool, OptionalInt
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 StorageType = Annotated[Literal["csr", "default", "row_sparse"] | None, OR_NONE]
 

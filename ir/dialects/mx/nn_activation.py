@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import sqrt
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .operator import Elementwise, Operator, Results, operator
 from .parameters import Float, Ints, OptionalBool
 from .random_bits import uniform
 from .shapes import E, PartialShape, distinct_axes, unify, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...graph import Value
 from ...types import Shape
-from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Bool, ConvLayout, CudnnTune, ImageLayout, Ints, Natural, Positive
 from .shapes import UNKNOWN, Extents, PartialShape, check_layout, check_window, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 def is_channels_last(layout: str | None) -> bool:

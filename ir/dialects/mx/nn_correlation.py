@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Value
-from ...kernel import ReduceOp
-from .builder import MxBuilder
+from ...scalar import ReduceOp
 from .operator import Operator, operator
 from .parameters import Bool, Natural
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 @operator("Correlation")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ...graph import Graph, Value
-from ...kernel import ReduceOp
+from ...scalar import ReduceOp
 from ...types import DType, TensorType
 from ..core.gradient import pull_back
 from .builder import MxBuilder

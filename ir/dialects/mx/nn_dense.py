@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Bool, DTypeName, Int, Positive
 from .shapes import PartialShape, is_known, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 @operator("FullyConnected", aliases=("_npx_fully_connected", "_sparse_FullyConnected"))

@@ -7,13 +7,15 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ...graph import Value
-from ...kernel import ReduceOp
+from ...scalar import ReduceOp
 from ...types import DType, Shape, TensorType
-from .builder import MxBuilder
 from .nn_activation import relu
 from .operator import Elementwise, Operator, operator
 from .parameters import Bool, Float, Int, OptionalFloat, Positive, Text
 from .shapes import PartialShape, normalize_axis, unify, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 Three = tuple[Value, Value, Value]
 

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from ...graph import Value
-from ...kernel import ReduceOp
+from ...scalar import ReduceOp
 from ...symbolic import is_symbolic
 from ...types import DType, Shape
-from ..core.gradient import pull_back
-from .builder import MxBuilder
 from .gradients import first_maximum
 from .nn_convolution import is_channels_last
 from .operator import Operator, operator
 from .parameters import Bool, Ints, OptionalBool, OptionalInt, PoolingLayout
 from .shapes import PartialShape, check_layout, check_window, either
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 _T = TypeVar("_T")
 Pads = tuple[tuple[int, int], ...]
@@ -135,9 +136,9 @@ class _PoolingBase(Operator):
             case 1:
                 return x
             case 2:
-                return b.custom_gradient(MxBuilder.sqrt, self._root_gradient, x)[0]
+                return b.custom_gradient(type(b).sqrt, self._root_gradient, x)[0]
             case _:
-                return b.custom_gradient(MxBuilder.cbrt, self._root_gradient, x)[0]
+                return b.custom_gradient(type(b).cbrt, self._root_gradient, x)[0]
 
     def _root_gradient(
         self, b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
@@ -300,6 +301,8 @@ class PoolingV1(_PoolingBase):
             b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
         ) -> list[Value]:
             """Every element that equals the maximum of a window gets the window's whole cotangent."""
+            from ..core.gradient import pull_back
+
             x, first = operands[0], len(b.nodes)
             rows = b.windows(x, ReduceOp.MAX.neutral(x.type.dtype), window, steps, past, (1,) * x.type.rank)
             gathered, kept = b.nodes[first:], tuple(range(x.type.rank))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .operator import Elementwise, Operator, operator
 from .parameters import Int, OptionalBool, OptionalFloat, OptionalFloatDType
 from .shapes import PartialShape, normalize_axis, unify, unify_at
 
-SoftmaxFunction = Callable[[MxBuilder, Value, int], Value]
+if TYPE_CHECKING:
+    from .builder import MxBuilder
+
+SoftmaxFunction = Callable[["MxBuilder", Value, int], Value]
 
 
 def _spread(b: MxBuilder, reduced: Value, like: Value) -> Value:

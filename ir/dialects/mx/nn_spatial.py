@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from math import ceil, prod
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ...graph import Value
-from ...kernel import ReduceOp
+from ...scalar import ReduceOp
 from ...types import Shape
-from .builder import MxBuilder
 from .nn_convolution import Deconvolution
 from .operator import Operator, operator
 from .parameters import Bool, Int, Ints, Natural, OptionalBool, OptionalFloat, Positive
 from .sampling import affine_grid, sample_at_grid
 from .shapes import PartialShape, check_window, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 def stretch(b: MxBuilder, x: Value, scale: int) -> Value:

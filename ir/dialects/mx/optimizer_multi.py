@@ -9,15 +9,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...graph import Value
-from ...kernel import ReduceOp
+from ...scalar import ReduceOp
 from ...types import DType
 from . import optimizer_rules as rules
-from .builder import MxBuilder
 from .operator import Operator, Results, declare, operator
 from .optimizer_ops import guarded_adamw, with_corrections
 from .optimizer_rules import Formula, Step, wide
 from .parameters import Bool, Float, Floats, Int, Ints
 from .shapes import PartialShape, unify_all, unify_some
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 class MultiUpdate(Operator):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...graph import Value
 from ...types import DType
 from . import optimizer_rules as rules
-from .builder import MxBuilder
 from .operator import Operator, Results, declare, operator
 from .optimizer_rules import RULES, Step, wide
 from .parameters import Bool, Float, Int
 from .shapes import PartialShape, unify_at, unify_some
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 class Update(Operator):

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ...graph import Value
 from ...types import DType
 from . import random_bits as draw
-from .builder import MxBuilder
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 Numbers = Callable[[str], Value]
 

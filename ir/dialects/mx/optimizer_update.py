@@ -7,13 +7,16 @@ several weights are combinations of these (`runtime/side_by_side.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ...graph import Graph, GraphBuilder, Value
 from ...types import DType, TensorType
-from .builder import MxBuilder
 from .operator import Operator, Results
 from .optimizer_rules import RULES, Rule, Step, wide
 from .parameters import Bool, Text
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 class WeightUpdate(Operator):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .operator import Operator, Results, operator
 from .parameters import Bool, Int, OptionalInt
 from .shapes import normalize_axis
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 IndexDType = Literal["float16", "float32", "float64", "int32", "int64", "uint8"]
 

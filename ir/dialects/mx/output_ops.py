@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...graph import Value
 from ...types import DType, Shape
-from .builder import MxBuilder
 from .nn_softmax import flat_softmax, softmax
 from .operator import Elementwise, Operator, operator
 from .parameters import Bool, Float
 from .shapes import PartialShape, is_known, unify, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 @operator("SoftmaxOutput", aliases=("Softmax",))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from math import pi
+from typing import TYPE_CHECKING
 
 from ...graph import Value
 from ...types import DType, Shape
-from .builder import MxBuilder
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 def bits(b: MxBuilder, shape: Shape) -> Value:

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log, pi
+from typing import TYPE_CHECKING
 
 from ...graph import Value
-from .builder import MxBuilder
 from .operator import Operator, declare
 from .parameters import Bool
 from .shapes import PartialShape, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 LogDensity = Callable[..., Value]
 """(b, x, parameters...) -> the logarithm of the density; all have one shape."""

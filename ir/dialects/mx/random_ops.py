@@ -7,21 +7,23 @@ from math import log, prod
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ...graph import Value
-from ...kernel import ReduceOp
+from ...scalar import ReduceOp
 from ...types import DType, Shape
 from . import random_bits as draw
 from . import random_rejection as rejection
-from .builder import MxBuilder
 from .gradients import no_gradient
 from .open_shapes import Shaped
 from .operator import Elementwise, Operator, Results, declare, operator
 from .parameters import OR_NONE, Bool, Float, Int, Ints, OptionalInts, Text
 from .shapes import PartialShape, unify_all, unify_at
 
+if TYPE_CHECKING:
+    from .builder import MxBuilder
+
 RandomDType = Annotated[Literal["float16", "float32", "float64"] | None, OR_NONE]
 RandomIntDType = Annotated[Literal["int32", "int64"] | None, OR_NONE]
 Parameters = tuple[tuple[str, float | int], ...]
-Draw = Callable[[MxBuilder, Shape, list[Value]], Value]
+Draw = Callable[["MxBuilder", Shape, list[Value]], Value]
 
 
 def _affine(b: MxBuilder, noise: Value, shift: Value, scale: Value) -> Value:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from ...graph import Value
-from ...kernel import ReduceOp
+from ...scalar import ReduceOp
 from ...types import DType
-from .builder import MxBuilder
 from .operator import Operator, declare, operator
 from .parameters import OR_NONE, Bool, Int, OptionalInt, OptionalInts
 from .shapes import PartialShape, distinct_axes, normalize_axis, unify_all
 
-Reduction = Callable[[MxBuilder, Value, tuple[int, ...]], Value]
+if TYPE_CHECKING:
+    from .builder import MxBuilder
+
+Reduction = Callable[["MxBuilder", Value, tuple[int, ...]], Value]
 ReducedDType = Annotated[Literal["float16", "float32", "float64", "int32", "int64", "int8"] | None, OR_NONE]
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ...graph import Value
 from ...types import DType, Shape
-from .builder import MxBuilder
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 def affine_grid(b: MxBuilder, matrices: Value, size: Shape) -> Value:

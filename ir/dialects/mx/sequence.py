@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Bool, Float, Int
 from .shapes import PartialShape, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 class _SequenceBase(Operator):

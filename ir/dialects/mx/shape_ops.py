@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ...graph import Value
 from ...symbolic import is_symbolic
 from ...types import DType, Shape
-from .builder import MxBuilder
 from .operator import Elementwise, Operator, operator
 from .parameters import Bool, Float, Int, Ints, Natural, OptionalInt, OptionalInts
 from .shapes import (
@@ -25,6 +24,9 @@ from .shapes import (
     unify_at,
     unify_permuted,
 )
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 def reshaped(shape: Shape, target: Shape, reverse: bool = False) -> Shape:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...graph import Value
 from ...types import DType, Shape
-from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Bool, Bounds, Float, Int, Ints, OptionalInt
 from .shapes import UNKNOWN, E, PartialShape, normalize_axis, unify_at
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 Spans = list[tuple[int, int, int]]
 Limits = tuple[int | None, ...]

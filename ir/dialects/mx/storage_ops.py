@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...graph import Value
 from ...types import DType
-from .builder import MxBuilder
 from .indexing_ops import as_integers
 from .operator import Operator, operator
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
 
 
 @operator("cast_storage", aliases=("_sparse_cast_storage",))
