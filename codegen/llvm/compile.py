@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
@@ -46,6 +47,8 @@ statistics = Statistics()
 
 _loading = await_at_fork(ForkSafeLock())
 _callers: list[int] = []  # threads that call LLVM
+_intervals: list[float] = []  # between switches of threads, before LLVM was called
+_SWITCH_SECONDS = 0.0005
 
 
 def _others_call() -> bool:
@@ -159,12 +162,31 @@ def _llvm() -> Generator[None]:
     caller = get_ident()
     with _loading:
         _callers.append(caller)
+    _switch_quickly()
     try:
         with _loading:
             _initialized()
         yield
     finally:
         _callers.remove(caller)
+        if not _callers:
+            _switch_as_before()
+
+
+def _switch_quickly() -> None:
+    """Let threads take turns often: after each of its ten calls of LLVM, a thread waits for Python's lock until another
+    thread has held it for an interval."""
+    interval = sys.getswitchinterval()
+    if interval > 2 * _SWITCH_SECONDS:
+        _intervals[:] = [interval]
+        sys.setswitchinterval(_SWITCH_SECONDS)
+
+
+def _switch_as_before() -> None:
+    try:
+        sys.setswitchinterval(_intervals.pop())
+    except IndexError:  # another thread did it
+        pass
 
 
 def _object(ir_text: str, target: Cpu, optimize: int) -> bytes:

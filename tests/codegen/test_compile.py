@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from threading import Thread
 
 import pytest
@@ -104,3 +105,13 @@ def test_threads_compile_at_the_same_time() -> None:
 def test_the_error_of_one_of_several_modules_is_raised() -> None:
     with pytest.raises(CompileError, match="line 1"):
         compile_objects((MULTIPLY_ADD, "defin", INLINED), AVX2)
+
+
+def test_the_interval_of_thread_switches_is_as_before() -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.004)
+    try:
+        compile_objects((MULTIPLY_ADD, INLINED, MULTIPLY_ADD), AVX2)
+        assert sys.getswitchinterval() == pytest.approx(0.004)
+    finally:
+        sys.setswitchinterval(before)
