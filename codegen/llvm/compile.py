@@ -10,7 +10,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from threading import Thread, get_ident
@@ -183,10 +183,8 @@ def _switch_quickly() -> None:
 
 
 def _switch_as_before() -> None:
-    try:
+    with suppress(IndexError):  # another thread did it
         sys.setswitchinterval(_intervals.pop())
-    except IndexError:  # another thread did it
-        pass
 
 
 def _object(ir_text: str, target: Cpu, optimize: int) -> bytes:

@@ -42,7 +42,7 @@ class MicroKernel:
     tables: int
     epilogue: VectorEpilogue
     split: bool = False
-    prefetch: int = 0
+    prefetches: bool = False
     in_place: bool = False
     valid: int = 0
     parts: int = 1
@@ -57,15 +57,17 @@ _UNROLLED = 4
 """Products in an iteration of the inner loop. Two are too few to hide the loop; with eight, networks take 1 to 5 %
 longer (measured on Zen 5)."""
 
-PARAMETERS = ("n", "x", "steps", "w", "row", "acc", "context", "point", "next", "first", "last")
-_TYPES = {"n": I64, "row": I64, "point": I64, "first": I1, "last": I1}
+_LINE = 64  # bytes
+
+PARAMETERS = ("n", "x", "steps", "w", "row", "acc", "context", "point", "next", "lines", "first", "last")
+_TYPES = {"n": I64, "row": I64, "point": I64, "lines": I64, "first": I1, "last": I1}
 
 
 def micro_kernel(module: ModuleBuilder, spec: MicroKernel) -> str:
     """The symbol of the body, which is emitted if the module does not have it. Its parameters are `PARAMETERS`: the
     number of steps (at least one), address of the input, table of the steps' offsets, weights, stride between rows of
-    weights that are read in place, sums, context, first point (an index into the tables), weights to prefetch, and
-    whether this part of the reduction is the first and the last.
+    weights that are read in place, sums, context, first point (an index into the tables), weights to prefetch,
+    cache lines of them in each step, and whether this part of the reduction is the first and the last.
     """
     return module.inner(spec.name, lambda owner: _Body(owner, spec).emit())
 
@@ -126,7 +128,8 @@ class _Body:
             weights, acc = loop.values[0], list(loop.values[1:])
             offset = f.convert(f.load(f.gep(self.args["steps"], loop.index, I32), I32), "i64")
             rows = [f.gep(p, offset, self.scalar) for p in inputs]
-            self._prefetch(loop.index)
+            if self.spec.prefetches:
+                self._prefetch(loop.index)
             loop.next(*self._products(rows, weights, acc))
         return list(loop.results[1:])
 
@@ -169,10 +172,9 @@ class _Body:
         return self.f.convert(narrow, self.scalar.kind)
 
     def _prefetch(self, step: Value) -> None:
-        f, lines = self.f, self.spec.prefetch
-        line = 64 // self.weight.bytes
-        for k in range(lines):
-            f.prefetch(f.gep(f.gep(self.args["next"], step * (lines * line), self.weight), k * line, self.weight))
+        f, lines = self.f, self.args["lines"]
+        with f.loop(0, lines) as line:
+            f.prefetch(f.gep(self.args["next"], (step * lines + line) * (_LINE // self.weight.bytes), self.weight))
 
     # Epilogue and stores
 

@@ -328,6 +328,7 @@ class _Nest:
         whole, ragged = tile_cover(self.block, kind.tile.rows), tile_cover(self.last_block, kind.tile.rows)
         row = f.const(I64, 0 if self.schedule.pack else self._weight_row())
         ahead = f.gep(w, count * (len(unroll) * width), self.weight)
+        near_lines = f.const(I64, self.schedule.prefetch)
         lines = count * (self.schedule.prefetch * 64 // self.weight.bytes)
         point, done = f.const(I64, 0), f.const(I64, 0)
         for rows in sorted({*whole, *ragged}, reverse=True):
@@ -338,7 +339,21 @@ class _Nest:
                 acc = f.gep(sums, at * width, self.scalar) if self.split else sums
                 nearby = f.gep(ahead, (done + t) * lines, self.weight) if self.schedule.prefetch else ahead
                 n, own_steps, own_weights = self._needed(at, rows, count, steps, w, len(unroll) * width)
-                f.call_void(micro, n, self.x, own_steps, own_weights, row, acc, self.context, at, nearby, first, last)
+                f.call_void(
+                    micro,
+                    n,
+                    self.x,
+                    own_steps,
+                    own_weights,
+                    row,
+                    acc,
+                    self.context,
+                    at,
+                    nearby,
+                    near_lines,
+                    first,
+                    last,
+                )
             point, done = point + tiles * rows, done + tiles
 
     def _needed(
@@ -365,7 +380,7 @@ class _Nest:
             tables=len(self.tables.strides),
             epilogue=self.epilogue,
             split=self.split,
-            prefetch=self.schedule.prefetch,
+            prefetches=self.schedule.prefetch > 0,
             in_place=not self.schedule.pack,
             valid=kind.valid,
             parts=self.problem.parts,

@@ -311,6 +311,7 @@ class WinogradNest:
                     self.product_context,
                     point + t * rows,
                     nearby,
+                    f.const(I64, self.s.prefetch),
                     yes,
                     yes,
                 )
@@ -387,5 +388,5 @@ def _product_kernel(tile: RegisterTile, rows: int, schedule: WinogradSchedule, b
         unroll=tuple(range(block)),
         tables=2,
         epilogue=plain,
-        prefetch=schedule.prefetch,
+        prefetches=schedule.prefetch > 0,
     )
