@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import os
 import threading
 from collections.abc import Callable
@@ -57,6 +56,8 @@ _ARRAYS_ARE_ON = (
 
 @cache
 def _log_once(text: str) -> None:
+    import logging
+
     logging.info(text)
 
 

@@ -9,11 +9,11 @@ graph that calls Python functions has a hash of one process, valid while the fun
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from hashlib import blake2b
-from secrets import token_hex
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +24,7 @@ from .symbolic import named_symbols
 from .types import DType, TensorType
 
 DIGEST_BYTES = 20
-PROCESS = token_hex(8)
+PROCESS = os.urandom(8).hex()
 """Identifies this process in hashes of graphs that call Python functions."""
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import secrets
-import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -66,7 +64,7 @@ def temporary_beside(target: Path, make: Callable[[Path], int]) -> Iterator[tupl
 
 def _locked(target: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
     while True:
-        path = target.with_name(f".{target.name[:64]}.{secrets.token_hex(8)}.mxforge")
+        path = target.with_name(f".{target.name[:64]}.{os.urandom(8).hex()}.mxforge")
         descriptor = make(path)
         with suppress(OSError):  # a file system without locks, where no file counts as abandoned either
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -95,6 +93,8 @@ def _remove_unlocked(path: Path) -> None:
 
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
+        import shutil
+
         shutil.rmtree(path, ignore_errors=True)
         return
     with suppress(OSError):

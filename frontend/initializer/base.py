@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -80,6 +79,8 @@ class Initializer:
 
     def _verbose_print(self, desc: str, init: str, arr: NDArray) -> None:
         if self._verbose and self._print_func:
+            import logging
+
             logging.info("Initialized %s as %s: %s", desc, init, self._print_func(arr))
 
     def _legacy_init(self, name: str, arr: NDArray) -> None:

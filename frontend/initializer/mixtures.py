@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -39,6 +38,8 @@ class Load:
         else:
             arr[:] = found
         if self.verbose:
+            import logging
+
             logging.info("Initialized %s by %s", name, "default" if found is None else "loading")
 
 

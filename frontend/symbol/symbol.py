@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -372,6 +371,8 @@ class Symbol:
         if not isinstance(backend, str):
             raise TypeError(f"the name of a backend must be a string, not {backend!r}")
         if backend not in _BACKENDS:
+            import logging
+
             logging.error("Error optimizing for backend '%s' cannot be found", backend)
         return self.__copy__()
 
