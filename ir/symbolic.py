@@ -406,8 +406,10 @@ def _symbols(things: Sequence[Any]) -> Iterator[Symbol]:
             continue
         if isinstance(thing, Symbol):
             yield thing
+        elif type(thing) is tuple:
+            yield from _symbols(cast("tuple[Any, ...]", thing))
         else:
-            yield from _symbols([part for _, part in _parts(thing)[1]])
+            yield from _symbols([getattr(thing, field) for _, field in _initialised(cast("type[Any]", type(thing)))])
 
 
 def _parts(thing: Any) -> tuple[type | None, list[tuple[str, Any]]]:
