@@ -243,7 +243,7 @@ class _Assembler:
         return [self._launch(spec, tuple(arguments), kind, step) for spec in step.emission.launches]
 
     def _launch(self, spec: LaunchSpec, arguments: tuple[Place | int, ...], kind: str, step: Step) -> Launch:
-        layers = tuple(self.names.setdefault(name, len(self.names)) for name in layer_names(step.node))
+        layers = tuple(self.names.setdefault(name, len(self.names)) for name in _step_names(step))
         fallback = step.emission.fallback
         arguments += spec.numbers
         return Launch(spec.symbol, arguments, spec.count, spec.grain, spec.kind or kind, layers, fallback)
@@ -267,6 +267,11 @@ def _kind(op: Op) -> str:
 def _only_moves(node: Node) -> bool:
     """True if a node of a region computes nothing: a relayout, or a constant or broadcast, which layers share."""
     return isinstance(node.op, Relayout) or kind_of(node) is Kind.VIRTUAL
+
+
+def _step_names(step: Step) -> list[str]:
+    """The names of the layers that a step computes."""
+    return list(dict.fromkeys(name for node in step.nodes for name in layer_names(node)))
 
 
 def layer_names(node: Node) -> list[str]:

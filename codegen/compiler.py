@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.dialects.core import Constant, Fused, HostCallback
@@ -12,6 +12,7 @@ from ..ir.program import HostFunction
 from ..ir.types import DType, TensorType
 from ..passes.manager import Context
 from ..passes.plan_memory import Sharing, concat_of, view_of
+from .chains import ChainedKernel, find_chains, outer_buffers
 from .emission import Emission, LaunchSpec, Packing
 from .lower import Strides, lower_concat, lower_region
 from .lower_contract import separate_operands
@@ -21,7 +22,8 @@ from .target import Emitter
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel of the program on the graph's values: `operands` are the operands of its launches, in order."""
+    """One kernel of the program on the graph's values: `operands` are the operands of its launches, in order. The last
+    step of a chain also computes the nodes `before`."""
 
     node: Node
     emission: Emission
@@ -29,6 +31,12 @@ class Step:
     packs: tuple[tuple[int, Packing, LaunchSpec], ...] = ()  # position of the operand, its form, the kernel that packs
     kernel: Kernel | None = None  # None for primitives that no Kernel describes
     parameters: frozenset[str] = frozenset()  # the kernel's buffers that rarely change
+    before: tuple[Node, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that the step computes, in order."""
+        return (*self.before, self.node)
 
 
 class PackedInputs:
@@ -62,9 +70,14 @@ class KernelCompiler:
 
     def steps(self, graph: Graph, sharing: Sharing) -> list[Step]:
         """The kernels of all nodes of `graph`, in order. Constants and views have none."""
+        chained = self._chains(graph, sharing)
+        inside = {node for step in chained.values() for node in step.before}
         steps: list[Step] = []
         for node in graph.nodes:
-            if isinstance(node.op, Constant) or view_of(node) is not None:
+            if isinstance(node.op, Constant) or view_of(node) is not None or node in inside:
+                continue
+            if node in chained:
+                steps.append(chained[node])
                 continue
             concat = concat_of(node)
             if concat is not None:
@@ -97,13 +110,33 @@ class KernelCompiler:
         return Step(node, Emission((LaunchSpec(symbol, 1, 1),)), (*node.inputs, *node.outputs))
 
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> list[Step]:
-        operands = (*node.inputs, *node.outputs)
-        lowered = lower_region(op, strides=[sharing.resolve(v).strides for v in operands])
-        steps: list[Step] = []
-        for part in phases(lowered):
-            kernel, positions = separate_operands(part)
-            steps.append(self._step(node, kernel, tuple(operands[i] for i in positions), sharing))
-        return steps
+        return [self._step(node, kernel, operands, sharing) for kernel, operands in _kernels(node, op, sharing)]
+
+    def _chains(self, graph: Graph, sharing: Sharing) -> dict[Node, Step]:
+        """The steps of the chains that the target computes in blocks of rows, by the last node of each."""
+        least = self.emitter.chained_bytes
+        chains = find_chains(graph, sharing, least) if least else ()
+        steps = [step for chain in chains if (step := self._chain(chain, sharing)) is not None]
+        return {step.node: step for step in steps}
+
+    def _chain(self, nodes: Sequence[Node], sharing: Sharing) -> Step | None:
+        chain: list[ChainedKernel] = []
+        values: list[tuple[Value, ...]] = []
+        for node in nodes:
+            assert isinstance(node.op, Fused)
+            ((kernel, operands),) = _kernels(node, node.op, sharing)
+            before = nodes[len(chain) - 1].outputs[0] if chain else None
+            sources = [i for i, v in enumerate(operands) if sharing.resolve(v).base is before]
+            if len(sources) > 1:  # a product that also reads its left operand in another way
+                return None
+            self._verify(kernel)
+            chain.append(ChainedKernel(kernel, sources[0] if sources else None, _prepared(kernel, operands, sharing)))
+            values.append(operands)
+        emission = self.emitter.emit_chain(chain)
+        if emission is None:
+            return None
+        operands = tuple(values[k][i] for k, i in outer_buffers(chain))
+        return replace(self._launched(nodes[-1], emission, operands), before=tuple(nodes[:-1]))
 
     def _pieces(self, node: Node, axis: int, sharing: Sharing) -> list[Step]:
         """A copy for each operand of a concatenation that is not computed in its place in the result."""
@@ -120,7 +153,7 @@ class KernelCompiler:
 
     def _step(self, node: Node, kernel: Kernel, operands: tuple[Value, ...], sharing: Sharing) -> Step:
         self._verify(kernel)
-        parameters = frozenset(b.name for b, v in zip(kernel.buffers, operands, strict=True) if v in sharing.prepared)
+        parameters = _prepared(kernel, operands, sharing)
         offsets = [sharing.resolve(v).offset for v in operands]
         try:
             emission = self.emitter.emit(kernel, parameters, offsets)
@@ -145,3 +178,16 @@ class KernelCompiler:
             from ..ir.verifier import verify_kernel
 
             verify_kernel(kernel)
+
+
+def _kernels(node: Node, op: Fused, sharing: Sharing) -> list[tuple[Kernel, tuple[Value, ...]]]:
+    """The kernels of a region, and the values of their buffers."""
+    values = (*node.inputs, *node.outputs)
+    lowered = lower_region(op, strides=[sharing.resolve(v).strides for v in values])
+    separate = [separate_operands(part) for part in phases(lowered)]
+    return [(kernel, tuple(values[i] for i in positions)) for kernel, positions in separate]
+
+
+def _prepared(kernel: Kernel, operands: Sequence[Value], sharing: Sharing) -> frozenset[str]:
+    """The buffers of a kernel that rarely change."""
+    return frozenset(b.name for b, v in zip(kernel.buffers, operands, strict=True) if v in sharing.prepared)

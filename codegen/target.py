@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..ir.graph import Graph, Node
 from ..ir.program import HostFunction
 from ..ir.target import Capabilities
+from .chains import ChainedKernel
 from .emission import Emission, LaunchSpec, Packing
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ ALIGNED_BYTES = 16
 class Emitter(Protocol):
     """The code of one program under construction."""
 
+    @property
+    def chained_bytes(self) -> int:
+        """The size from which a value between the kernels of a chain is worth computing in blocks of rows; 0: none
+        is."""
+        ...
+
     def emit(self, kernel: Kernel, parameters: frozenset[str], offsets: Sequence[int]) -> Emission:
         """Schedule a kernel and emit it; equal kernels share their code. `parameters` names the buffers that rarely
         change. `offsets` holds the position, in elements, of each buffer in its block of memory. Blocks, and operands
@@ -41,6 +48,11 @@ class Emitter(Protocol):
         if the target does not implement the primitive. Nested graphs add the Python functions that they call to
         `functions`.
         """
+        ...
+
+    def emit_chain(self, chain: Sequence[ChainedKernel]) -> Emission | None:
+        """The launch that computes a chain in blocks of rows; its arguments are the chain's outer buffers. None if the
+        target computes this chain kernel by kernel. Not called if `chained_bytes` is 0."""
         ...
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:

@@ -46,7 +46,7 @@ class Place:
     offset: int = 0
 
 
-LAYOUT, PACK = "layout", "pack"
+LAYOUT, PACK, CHAIN = "layout", "pack", "chain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class Launch:
     """One call of a kernel over [0, count) of its parallel axis, in chunks of at least `grain` iterations.
 
     `kind` is the kind of the region that the kernel computes, or the mnemonic of the primitive; LAYOUT for a kernel
-    that only changes layouts, PACK for one that packs an operand. `layers` are positions in the program's `names`.
+    that only changes layouts, PACK for one that packs an operand, CHAIN for several kernels in blocks of rows. `layers`
+    are positions in the program's `names`.
     `fallback` is the reason why a contraction runs as plain loops, "" for any other kernel.
     """
 

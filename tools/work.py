@@ -32,7 +32,7 @@ from ..ir.graph import Graph, Node, Value
 from ..ir.kernel import Affine, AxisValue, Contract, Extent, Kernel, Load, Ref, children, local, walk
 from ..ir.kernel import Expr as Expression
 from ..ir.program import LAYOUT
-from ..passes.plan_memory import concat_of
+from ..passes.plan_memory import Sharing, concat_of
 from .layers import products_of
 
 _UNKNOWN = (While, Cond, HostCallback, Cholesky, TriangularSolve, LU, LQ, SymmetricEigen)
@@ -91,9 +91,12 @@ def regions(compiled: Compilation) -> list[Region]:
         copied[step.node] = copied.get(step.node, 0) + 2 * step.operands[0].type.nbytes
     assert count == len(compiled.program.launches)
     found += [Region((n,), Work(nbytes=v.type.nbytes + p.nbytes)) for (v, p), n in moves.items()]
+    nodes = {step.node: step.nodes for step in compiled.steps}
     for node, numbers in launched.items():
         joins = concat_of(node) is not None  # its steps copy the pieces that are not computed in place
-        found.append(Region(tuple(numbers), Work(nbytes=copied[node]) if joins else _work(node, packed.get(node, {}))))
+        moved = Work(nbytes=copied[node]) if joins else None
+        work = moved or _work(nodes[node], packed.get(node, {}), compiled.sharing)
+        found.append(Region(tuple(numbers), work))
     return sorted(found, key=lambda region: region.launches)
 
 
@@ -103,12 +106,12 @@ def _windowed_bytes(node: Node) -> int:
     return next(n.inputs[0].type.nbytes for n in node.op.body.nodes if isinstance(n.op, Conv))
 
 
-def _work(node: Node, packed: dict[Value, Packing]) -> Work | None:
-    products, others = _operations((node,), 1)
+def _work(nodes: Sequence[Node], packed: dict[Value, Packing], sharing: Sharing) -> Work | None:
+    products, others = _operations(nodes, 1)
     if others is None:
         return None
     winograd = any(isinstance(packing, WinogradFilters) for packing in packed.values())
-    return Work(products, others, _bytes(node, packed), winograd)
+    return Work(products, others, _bytes(nodes, packed, sharing), winograd)
 
 
 # --- operations -------------------------------------------------------------------------------------------------------
@@ -152,11 +155,16 @@ def _single(node: Node) -> int:
 # --- bytes ------------------------------------------------------------------------------------------------------------
 
 
-def _bytes(node: Node, packed: dict[Value, Packing]) -> int:
-    """Each operand is read once, as far as it is read, and each result is written once."""
-    reads = _region_reads(node) if isinstance(node.op, Fused) else {v: v.type.nbytes for v in node.inputs}
+def _bytes(nodes: Sequence[Node], packed: dict[Value, Packing], sharing: Sharing) -> int:
+    """Each operand is read once, as far as it is read, and each result is written once. Values between the nodes of a
+    chain are not in memory as a whole."""
+    between = {v for node in nodes[:-1] for v in node.outputs}
+    reads: dict[Value, int] = {}
+    for node in nodes:
+        found = _region_reads(node) if isinstance(node.op, Fused) else {v: v.type.nbytes for v in node.inputs}
+        reads |= {v: max(n, reads.get(v, 0)) for v, n in found.items() if sharing.resolve(v).base not in between}
     reads |= {value: packing.nbytes for value, packing in packed.items()}
-    return sum(reads.values()) + sum(v.type.nbytes for v in node.outputs)
+    return sum(reads.values()) + sum(v.type.nbytes for v in nodes[-1].outputs)
 
 
 def _region_reads(node: Node) -> dict[Value, int]:

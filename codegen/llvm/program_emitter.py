@@ -14,8 +14,10 @@ from ...ir.hashing import structural_hash, trace_hash
 from ...ir.kernel import Kernel
 from ...ir.program import HostFunction
 from ...passes.manager import Context
+from ..chains import ChainedKernel
 from ..emission import Emission, LaunchSpec, Packing
 from ..observe import observe_kernel, observe_text
+from .chain import emit_chain
 from .compile import Compilations, emit_assembly
 from .contract.general_form import GeneralProduct, general_product
 from .contract.general_product import emit_general_product, general_launches
@@ -61,6 +63,7 @@ class LlvmEmitter:
         self.texts: dict[str, str] = {}
         self.emissions: dict[tuple[str, bool, bool], Emission] = {}
         self.packings: dict[tuple[Packing, bool], LaunchSpec] = {}
+        self.chains: dict[str, Emission | None] = {}
         self.routines: dict[str, Emission] = {}
         self.controls: dict[str, Emission] = {}
         self.general: dict[str, None] = {}
@@ -106,6 +109,21 @@ class LlvmEmitter:
             (launch,) = emission.launches
             self.packings[key] = launch
         return launch
+
+    @property
+    def chained_bytes(self) -> int:
+        """Values that the L2 caches of all threads hold are read back fast. Code for run-time extents has no blocks."""
+        options = self.context.options
+        is_fixed = not options.dynamic and (options.static_shape or self.is_nested)
+        return self.target.l2_bytes if is_fixed else 0
+
+    def emit_chain(self, chain: Sequence[ChainedKernel]) -> Emission | None:
+        name = trace_hash(*((link.kernel, link.source, link.parameters) for link in chain))
+        if name not in self.chains:
+            for link in chain:
+                observe_kernel(link.kernel, self.context)
+            self.chains[name] = emit_chain(chain, self.target, self.contractions, f"x_{name[:16]}")
+        return self.chains[name]
 
     # -- kernels with symbolic extents
 

@@ -11,6 +11,7 @@ from ...ir.hashing import structural_hash
 from ...ir.kernel import Kernel
 from ...ir.program import HostFunction
 from ...passes.manager import Context
+from ..chains import ChainedKernel
 from ..emission import Emission, LaunchSpec, Packing
 from ..observe import observe_kernel, observe_text
 from ..target import ALIGNED_BYTES
@@ -45,6 +46,13 @@ class TritonEmitter:
     def emit_node(self, node: Node, functions: list[HostFunction] | None) -> Emission | None:
         """None: sorts, factorizations, branches and loops of graphs are not implemented for GPUs."""
         return None
+
+    @property
+    def chained_bytes(self) -> int:
+        return 0
+
+    def emit_chain(self, chain: Sequence[ChainedKernel]) -> Emission | None:
+        raise AssertionError("no Triton kernel computes a chain")
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:
         raise AssertionError("no Triton kernel packs its operands")

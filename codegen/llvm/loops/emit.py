@@ -47,9 +47,16 @@ def emit_loops(
     else:
         schedule = schedule_nest(nest, dtypes, target)
     if module is not None:
-        _Emitter(kernel, nest, schedule, module, symbol).emit(once)
+        emit_nest(kernel, nest, schedule, module, symbol, once)
     grain = deferred(_bounded, schedule.count, schedule.grain)
     return Emission((LaunchSpec(symbol, schedule.count, grain),))
+
+
+def emit_nest(
+    kernel: Kernel, nest: Nest, schedule: LoopSchedule, module: ModuleBuilder, symbol: str, once: bool = False
+) -> None:
+    """Add the function of a kernel with this nest and this schedule to the module."""
+    _Emitter(kernel, nest, schedule, module, symbol).emit(once)
 
 
 def _bounded(count: int, grain: int) -> int:

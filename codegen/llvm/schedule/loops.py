@@ -76,8 +76,9 @@ class LoopSchedule:
         return is_symbolic(self.blocks) or self.blocks != 1
 
 
-def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> LoopSchedule:
-    """Derive the loops from strides and extents; `dtypes` are the dtypes of the buffers."""
+def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: Cpu, by_rows: bool = False) -> LoopSchedule:
+    """Derive the loops from strides and extents; `dtypes` are the dtypes of the buffers. `by_rows`: a unit is one point
+    of all parallel axes except the vector axis."""
     lanes = _lanes(nest, dtypes, target)
     vector = _vector_axis(nest)
     parallel = [a for a in nest.names(AxisKind.PARALLEL) if a != vector]
@@ -88,7 +89,7 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> LoopSche
     if any(is_symbolic(a.extent) for a in nest.axes):
         return _schedule_symbolic(nest, lanes, vector if is_parallel else "", parallel, reductions)
     width = nest.known_extent(vector) if is_parallel else 1
-    units, loops = _split_units(nest, parallel, target.threads)
+    units, loops = (parallel, []) if by_rows else _split_units(nest, parallel, target.threads)
     outer = _product(nest, units)
     blocks, block = _split_vector(width, outer, lanes, target.threads)
     elements = max(1, _product(nest, loops) * min(block, width) * _product(nest, reductions))

@@ -1,0 +1,269 @@
+"""Chains: a product, functions of its rows and a product of them run in blocks of rows, with the same bits as one by
+one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from compiled import run_program
+from mxforge.codegen.driver import compile_graph, compile_steps
+from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
+from mxforge.ir.dialects.core import evaluate_graph
+from mxforge.ir.dialects.mx.builder import MxBuilder
+from mxforge.ir.dialects.mx.contrib_attention import (
+    InterleavedMatmulEncdecQK,
+    InterleavedMatmulEncdecValatt,
+    InterleavedMatmulSelfattQK,
+    InterleavedMatmulSelfattValatt,
+)
+from mxforge.ir.dialects.mx.nn_softmax import Softmax
+from mxforge.ir.graph import Graph, Value
+from mxforge.ir.program import CHAIN, Program
+from mxforge.ir.types import DType, TensorType
+from mxforge.passes.manager import Options
+from mxforge.runtime.host import host_target
+from mxforge.tools.work import regions
+
+F32 = DType.F32
+SMALL = 4 << 10
+"""A cache that holds few rows, so that small values are computed in blocks."""
+
+
+def host(l2_bytes: int = SMALL, threads: int = 2) -> CpuTarget:
+    return replace(host_target(threads), l2_bytes=l2_bytes)
+
+
+def softmax(b: MxBuilder, x: Value) -> Value:
+    return Softmax(axis=-1).decompose(b, x)
+
+
+def attention(
+    shape: tuple[int, int, int] = (3, 50, 16),
+    *,
+    keys: int = 45,
+    scores: Callable[[MxBuilder, Value], Value] = lambda b, x: x,
+    weights: Callable[[MxBuilder, Value], Value] = softmax,
+    dtype: DType = F32,
+) -> Graph:
+    """queries (heads, rows, width), keys, values -> weights(scores(queries . keys^T)) . values."""
+    heads, rows, width = shape
+    b = MxBuilder("attention")
+    q, k, v = (b.input(TensorType((heads, n, width), dtype)) for n in (rows, keys, keys))
+    x = weights(b, scores(b, b.dot(q, k, (0,), (0,), (2,), (2,))))
+    return b.build([b.dot(x, v, (0,), (0,), (2,), (1,))])
+
+
+def arrays_of(graph: Graph) -> list[np.ndarray]:
+    """Normal numbers for floats, and lengths from 1 for integers."""
+    rng = np.random.default_rng(0)
+    return [
+        rng.standard_normal(t.shape).astype(t.dtype.numpy)
+        if t.dtype.is_float
+        else rng.integers(1, 40, t.shape).astype(t.dtype.numpy)
+        for t in graph.input_types()
+    ]
+
+
+def chains(program: Program) -> list[int]:
+    """The blocks of each chain."""
+    return [x.count for x in program.launches if x.kind == CHAIN]
+
+
+def check(graph: Graph, blocks: int, target: CpuTarget | None = None) -> Program:
+    """Assert that the graph is one chain of so many blocks, with the results of separate kernels bit for bit."""
+    target = target or host()
+    arrays = arrays_of(graph)
+    program, separate = compile_graph(graph, target), compile_graph(graph, replace(target, l2_bytes=64 << 20))
+    assert (chains(program), chains(separate)) == ([blocks], [])
+    for found, same, expected in zip(
+        run_program(program, arrays), run_program(separate, arrays), evaluate_graph(graph, arrays), strict=True
+    ):
+        assert found.tobytes() == same.tobytes()
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    assert program.arena_bytes < separate.arena_bytes
+    return program
+
+
+def masked(b: MxBuilder, x: Value) -> Value:
+    """x / 4 plus a mask for each column of each head."""
+    heads, _, n = x.type.shape
+    mask = b.input(TensorType((heads, 1, n), F32))
+    return b.add(b.mul(x, 0.25), b.broadcast_to(mask, x.type.shape))
+
+
+def chosen(b: MxBuilder, x: Value) -> Value:
+    """x where a mask for each row and column of all heads is not zero, else a low number."""
+    mask = b.input(TensorType(x.type.shape[1:], DType.I32))
+    chosen = b.gt(b.broadcast_to(b.reshape(mask, (1, *mask.type.shape)), x.type.shape), 12)
+    return b.select(chosen, x, b.full_like(x, -1e9))
+
+
+def causal(b: MxBuilder, x: Value) -> Value:
+    row, column = (b.iota(x.type.shape, DType.I32, axis) for axis in (1, 2))
+    return b.select(b.le(column, row), x, b.full_like(x, -1e9))
+
+
+def with_lengths(b: MxBuilder, x: Value) -> Value:
+    lengths = b.input(TensorType(x.type.shape[:-1], DType.I32))
+    return Softmax(axis=-1, use_length=True).decompose(b, x, lengths)
+
+
+def with_heads(b: MxBuilder, x: Value) -> Value:
+    """The softmax of scores as (batch, heads, rows, columns) with a mask for each batch, as (batch * heads, ...)."""
+    heads, rows, n = x.type.shape
+    split = b.reshape(x, (heads // 3, 3, rows, n))
+    mask = b.input(TensorType((heads // 3, 1, 1, n), F32))
+    weights = softmax(b, b.add(split, b.broadcast_to(mask, split.type.shape)))
+    return b.reshape(weights, x.type.shape)
+
+
+def squared_share(b: MxBuilder, x: Value) -> Value:
+    """A function of rows other than softmax."""
+    square = b.mul(x, x)
+    return b.div(square, b.broadcast_to(b.sum(square, (2,), keepdims=True), x.type.shape))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("graph", "blocks"),
+    [
+        (attention(), 15),
+        (attention((1, 130, 8), keys=33), 11),
+        (attention((6, 48, 48), keys=20), 6),
+        (attention((6, 40, 20), keys=70, weights=with_heads), 6),
+        (attention(scores=masked), 15),
+        (attention(scores=chosen), 15),
+        (attention(weights=with_lengths), 15),
+        (attention(weights=squared_share), 15),
+        (attention(weights=lambda b, x: softmax(b, b.exp(softmax(b, x)))), 15),
+        (attention(dtype=DType.F64), 15),
+    ],
+    ids="plain ragged wide heads masked chosen lengths share twice double".split(),
+)
+def test_results(graph: Graph, blocks: int, threads: int) -> None:
+    """Blocks are more for five threads, and their results the same."""
+    program = compile_graph(graph, host(threads=threads))
+    assert len(chains(program)) == 1
+    if threads == 2:
+        check(graph, chains(program)[0])
+
+
+def interleaved_self(time: int, batch: int, heads: int, width: int) -> Graph:
+    b = MxBuilder("self")
+    x = b.input(TensorType((time, batch, heads * 3 * width), F32))
+    weights = softmax(b, InterleavedMatmulSelfattQK(heads=heads).decompose(b, x))
+    return b.build([InterleavedMatmulSelfattValatt(heads=heads).decompose(b, x, weights)])
+
+
+def interleaved_encdec(time: int, keys: int, batch: int, heads: int, width: int) -> Graph:
+    b = MxBuilder("encdec")
+    q = b.input(TensorType((time, batch, heads * width), F32))
+    kv = b.input(TensorType((keys, batch, heads * 2 * width), F32))
+    weights = softmax(b, InterleavedMatmulEncdecQK(heads=heads).decompose(b, q, kv))
+    return b.build([InterleavedMatmulEncdecValatt(heads=heads).decompose(b, kv, weights)])
+
+
+@pytest.mark.parametrize("graph", [interleaved_self(48, 2, 3, 16), interleaved_encdec(30, 50, 2, 3, 16)])
+def test_interleaved_projections(graph: Graph) -> None:
+    check(graph, 12)
+
+
+def kept_scores() -> Graph:
+    b = MxBuilder()
+    q, k, v = (b.input(TensorType((3, 50, 16), F32)) for _ in range(3))
+    scores = softmax(b, b.dot(q, k, (0,), (0,), (2,), (2,)))
+    return b.build([b.dot(scores, v, (0,), (0,), (2,), (1,)), scores])
+
+
+def layers() -> Graph:
+    """Dense layers: reading the weights for each block of rows costs more than a value of few rows."""
+    b = MxBuilder()
+    x, w, v = (b.input(TensorType(s, F32)) for s in ((60, 64), (200, 64), (200, 64)))
+    return b.build([b.dot(softmax(b, b.dot(x, w, (), (), (1,), (1,))), v, (), (), (1,), (0,))])
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        kept_scores(),
+        layers(),
+        attention(weights=lambda b, x: b.tanh(x)),
+        attention(weights=lambda b, x: b.transpose(softmax(b, b.transpose(x, (0, 2, 1))), (0, 2, 1))),
+        attention((3, 45, 16), weights=lambda b, x: b.transpose(softmax(b, x), (0, 2, 1))),
+        attention(dtype=DType.F16),
+        attention((3, 2, 16), keys=1000),
+        attention(scores=causal),
+    ],
+    ids="output weights elementwise columns transposed halves dots positions".split(),
+)
+def test_separate_kernels(graph: Graph) -> None:
+    """Values that are read elsewhere, rows that a kernel reads in another order, blocks that would cost time, and
+    products in several launches."""
+    program = compile_graph(graph, host())
+    assert chains(program) == []
+    arrays = arrays_of(graph)
+    tolerance = 1e-5 if graph.input_types()[0].dtype is F32 else 1e-2
+    for found, expected in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_small_values_are_separate() -> None:
+    assert chains(compile_graph(attention(), host(l2_bytes=4 * 3 * 50 * 45 + 1))) == []
+
+
+def test_one_signature_among_many() -> None:
+    """A program for any shapes has no blocks."""
+    assert chains(compile_graph(attention(), host(), Options(static_shape=False))) == []
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512, NEON])
+@pytest.mark.parametrize("threads", [1, 2, 64])
+def test_blocks_of_a_large_model(target: CpuTarget, threads: int) -> None:
+    """All threads get blocks, and a thread's blocks are small beside the scores of 12 heads."""
+    steps = compile_steps(attention((12, 512, 64), keys=512), replace(target, threads=threads)).steps
+    (step,) = (s for s in steps if s.before)
+    (launch,) = step.emission.launches
+    assert launch.count % 12 == 0
+    assert launch.count >= 4 * threads
+    assert step.emission.workspace <= threads * max(target.l2_bytes, 48 * 4096)
+
+
+def test_equal_layers_share_code() -> None:
+    b = MxBuilder()
+    x = b.input(TensorType((3, 50, 16), F32))
+    k, v = (b.input(TensorType((3, 45, 16), F32)) for _ in range(2))
+    for _ in range(3):
+        weights = softmax(b, b.dot(x, k, (0,), (0,), (2,), (2,)))
+        x = b.dot(weights, v, (0,), (0,), (2,), (1,))
+    program = compile_graph(b.build([x]), host())
+    assert len({p.symbol for p in program.launches if p.kind == CHAIN}) == 1
+    assert len(chains(program)) == 3
+    packs = [p for p in program.launches if p.kind == "pack"]
+    assert len(packs) == 2  # keys and values are packed once for all layers
+
+
+def test_the_work_of_a_chain() -> None:
+    """A profile counts all of its operations, and the bytes of operands and results but not of scores."""
+    compiled = compile_steps(attention((3, 50, 16), keys=45), host())
+    (chain,) = (r for r in regions(compiled) if compiled.program.launches[r.launches[0]].kind == CHAIN)
+    assert chain.work is not None
+    assert chain.work.multiply_adds == 2 * 3 * 50 * 45 * 16
+    packed = 2 * 3 * 48 * 16
+    assert 4 * 2 * 3 * 50 * 16 < chain.work.nbytes <= 4 * (2 * 3 * 50 * 16 + packed)
+
+
+def test_labels_name_all_layers() -> None:
+    b = MxBuilder()
+    q, k, v = (b.input(TensorType((3, 50, 16), F32)) for _ in range(3))
+    b.origin = "scores"
+    scores = b.dot(q, k, (0,), (0,), (2,), (2,))
+    b.origin = "softmax"
+    weights = softmax(b, scores)
+    b.origin = "context"
+    out = b.dot(weights, v, (0,), (0,), (2,), (1,))
+    program = compile_graph(b.build([out]), host())
+    (launch,) = (p for p in program.launches if p.kind == CHAIN)
+    assert program.label(launch) == "scores + softmax + context"
