@@ -55,7 +55,8 @@ class _Product:
         return prod(self.problem.groups)
 
     @property
-    def rows(self) -> int:
+    def tile(self) -> int:
+        """The rows of its lowest tile."""
         return min(t.rows for t in (self.schedule.main, self.schedule.last) if t)
 
     @property
@@ -84,7 +85,7 @@ def emit_chain(chain: Sequence[ChainedKernel], target: Cpu, module: ModuleBuilde
     if blocks is None:
         return None
     before = module.mark()
-    tile = min(first.rows, last.rows)
+    tile = min(first.tile, last.tile)
     emissions: list[Emission] = []
     for k, link in enumerate(chain):
         product = {0: first, len(chain) - 1: last}.get(k)
@@ -169,7 +170,7 @@ def _between(link: ChainedKernel) -> tuple[str, ...]:
 def _blocks(first: _Product, last: _Product, between: Sequence[tuple[int, DType]], target: Cpu) -> _Blocks | None:
     """As many rows as half the L2 cache holds, or fewer so that all threads get several blocks; None if reading the
     right operands for each block costs more than the values between the kernels."""
-    groups, rows, tile = first.groups, first.problem.count, min(first.rows, last.rows)
+    groups, rows, tile = first.groups, first.problem.count, min(first.tile, last.tile)
     row_bytes = sum(n * dtype.itemsize for n, dtype in between)
     enough = -(-_UNITS_OF_THREAD * target.threads // groups)
     most = max(_TILES * tile, target.l2_bytes // 2 // row_bytes)
