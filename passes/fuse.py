@@ -10,6 +10,7 @@ from ..ir.graph import Graph, Node, Value
 from ..ir.symbolic import is_symbolic
 from ..ir.target import REFERENCE, Capabilities
 from ..ir.types import DType
+from .elementwise_groups import join_elementwise
 from .groups import MAX_RESULTS, Group, GroupGraph, find_dataflow
 from .kinds import INDEX_MAPS, Kind, kind_of
 from .manager import Context, Pass
@@ -24,9 +25,10 @@ class Fuse(Pass):
 
     A contraction is fused with the pointwise chain after it, except a weight gradient, which is stored transposed.
     Reductions over the same rows are fused with the pointwise work before, between and after them (softmax, layer norm:
-    one region). A product is fused with functions of equal pieces of its columns (`product_parts.py`). Pointwise nodes
-    and index maps are fused if the intermediate value has one reader. A convolution is fused with what moves the
-    parameters that are its weights. Broadcasts, scalars and unit reshapes are copied into every region that reads them.
+    one region). Pointwise nodes and index maps are fused if the intermediate value has one reader; elementwise nodes
+    of row-major values also if it has several (`elementwise_groups.py`). A product is fused with functions of equal
+    pieces of its columns (`product_parts.py`), a convolution with what moves the parameters that are its weights.
+    Broadcasts, scalars and unit reshapes are copied into every region that reads them.
     Needs: core, layouts assigned. Keeps: values, and opaque nodes (large constants, reshapes, loops).
     """
 
@@ -41,6 +43,7 @@ def find_groups(graph: Graph, target: Capabilities = REFERENCE) -> GroupGraph:
     fuser = _Fuser(graph)
     fuser.join_behind()
     fuser.absorb_prologues()
+    join_elementwise(fuser.groups)
     join_parts(fuser.groups, target)
     fuser.absorb_moves_of_weights()
     return fuser.groups

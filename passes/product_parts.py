@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.dialects.core import Broadcast, Cast, Constant, Dot, Pointwise, Reshape, Slice
+from ..ir.dialects.core import Dot, Slice
 from ..ir.graph import Node
 from ..ir.target import Capabilities
-from ..ir.types import DType, Shape
-from .groups import MAX_RESULTS, Group, GroupGraph
-from .kinds import Kind, kind_of
+from ..ir.types import DType
+from .elementwise_groups import absorb_readers, count_results, is_elementwise
+from .groups import MAX_RESULTS, GroupGraph
 
 
 def join_parts(groups: GroupGraph, target: Capabilities) -> None:
-    """Merge the pointwise groups that read the pieces of a product, and with them the product's group if the target
-    computes its parts side by side. Of several products it is the last, which depends on the state: the products of the
-    inputs are computed before."""
+    """Merge the group of a product with the group that reads its pieces, which `join_elementwise` has made, if the
+    target computes the parts side by side. Of several products it is the last, which depends on the state: the products
+    of the inputs are computed before."""
     for node in reversed(groups.flow.producers):
         if isinstance(node.op, Dot):
             _join(groups, node, node.op, target)
@@ -32,18 +32,19 @@ def join_parts(groups: GroupGraph, target: Capabilities) -> None:
 def _join(groups: GroupGraph, node: Node, op: Dot, target: Capabilities) -> None:
     before = groups.of[node]
     pieces = _pieces(groups, before.last)
-    if not pieces:
+    readers = {groups.of[n] for n in pieces}
+    if len(readers) != 1 or not _has_columns(node, op):
         return
-    own = _joined_readers(groups, pieces)
-    if own is None or not _has_columns(node, op):
+    (own,) = readers
+    space = pieces[0].outputs[0].type.shape
+    if not is_elementwise(own, space):
         return
     rows = node.outputs[0].type.size // node.outputs[0].type.shape[-1]
     parts = len({p.op for p in pieces})
     if not target.fuses_parts(parts, rows) or groups.closes_cycle(before, own):
         return
-    space = pieces[0].outputs[0].type.shape
-    if _results(groups, before.nodes) == 1 and _results(groups, own.nodes) <= MAX_RESULTS:
-        _absorb_readers(groups, groups.merge(before, own), space)
+    if count_results(groups, before.nodes) == 1 and count_results(groups, own.nodes) <= MAX_RESULTS:
+        absorb_readers(groups, groups.merge(before, own), space)
 
 
 def _pieces(groups: GroupGraph, last: Node) -> Sequence[Node]:
@@ -63,63 +64,8 @@ def _pieces(groups: GroupGraph, last: Node) -> Sequence[Node]:
     return found if shape[:-1] == whole[:-1] and width > 1 and is_divided else ()
 
 
-def _joined_readers(groups: GroupGraph, pieces: Sequence[Node]) -> Group | None:
-    """The group of all `pieces` and of what reads them, after merging; None if there is no such group."""
-    space = pieces[0].outputs[0].type.shape
-    found = sorted({groups.of[n] for n in pieces}, key=lambda g: g.level)
-    if not all(_is_elementwise(g, space) for g in found):
-        return None
-    own = found[0]
-    for other in found[1:]:
-        if other not in own.readers or groups.closes_cycle(own, other):
-            return None
-        if _results(groups, (*own.nodes, *other.nodes)) > MAX_RESULTS:
-            return None
-        own = groups.merge(own, other)
-    return own
-
-
-def _is_elementwise(group: Group, space: Shape) -> bool:
-    """True if a group computes elements of row-major results of one space from elements of operands."""
-    if group.kind is not Kind.POINTWISE:
-        return False
-    results = [v.type for n in group.nodes for v in n.outputs]
-    if any(t.shape != space or t.layout is not None for t in results):
-        return False
-    return all(isinstance(n.op, Pointwise | Cast | Slice) and _reads_elements(n) for n in group.nodes)
-
-
-def _reads_elements(node: Node) -> bool:
-    """True if nodes without memory between a node and its operands only select elements."""
-    stack = list(node.inputs)
-    while stack:
-        source = stack.pop().node
-        if source is None or kind_of(source) is not Kind.VIRTUAL:
-            continue
-        if not isinstance(source.op, Broadcast | Reshape | Constant):
-            return False
-        stack.extend(source.inputs)
-    return True
-
-
 def _has_columns(node: Node, op: Dot) -> bool:
     """True for a product without batches in float32 or float64, whose last axis alone is that of the right operand."""
     right = node.inputs[1].type
     free = right.rank - len(op.rhs_contract) - len(op.rhs_batch)
     return not op.lhs_batch and free == 1 and node.outputs[0].type.dtype in (DType.F32, DType.F64)
-
-
-def _results(groups: GroupGraph, nodes: Sequence[Node]) -> int:
-    """The number of nodes that are read outside of `nodes`."""
-    inside, flow = set(nodes), groups.flow
-    return sum(n in flow.leaving or any(r not in inside for r in flow.readers[n]) for n in nodes)
-
-
-def _absorb_readers(groups: GroupGraph, group: Group, space: Shape) -> None:
-    """Merge elementwise groups that read the region's results, such as those that keep the state of ended sequences."""
-    for other in sorted(group.readers, key=lambda g: g.level):
-        if other not in group.readers or not _is_elementwise(other, space):
-            continue
-        if _results(groups, (*group.nodes, *other.nodes)) > MAX_RESULTS or groups.closes_cycle(group, other):
-            continue
-        group = groups.merge(group, other)

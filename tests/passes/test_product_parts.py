@@ -44,7 +44,7 @@ def test_few_registers_hold_the_pieces_of_few_rows_alone() -> None:
 
 
 def test_sums_that_are_results_are_stored() -> None:
-    assert kinds(cell(4, 8, keeps_sums=True)) == ["contract", "pointwise", "pointwise"]
+    assert kinds(cell(4, 8, keeps_sums=True)) == ["contract", "pointwise"]
 
 
 def two_pieces(starts: tuple[int, int], width: int) -> Graph:
