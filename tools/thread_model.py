@@ -12,6 +12,8 @@ from heapq import heapify, heapreplace
 from itertools import pairwise
 from math import log2
 
+from ..codegen.llvm.support import MOST_CHUNKS_OF_FEW
+
 CHUNKS_OF_THREAD = 8
 _LONG, _ALIGNED = 1024, 64
 """Chunks of `_LONG` elements and more start at multiples of `_ALIGNED`."""
@@ -67,13 +69,15 @@ class Prediction:
 
 def chunk_sizes(count: int, grain: int, threads: int) -> list[int]:
     """The units of each chunk of a launch, as the pool divides it; one chunk if a thread runs the launch alone."""
-    most = min(count // max(1, grain), CHUNKS_OF_THREAD * threads)
-    chunks = most - most % threads if most >= threads else most
-    if count <= grain or chunks < 2 or threads < 2:
+    fitting = count // max(1, grain)
+    if count <= grain or fitting < 2 or threads < 2:
         return [count] if count > 0 else []
+    finest = max(fitting, CHUNKS_OF_THREAD * fitting // threads)
+    most = min(finest, count, max(CHUNKS_OF_THREAD * threads, MOST_CHUNKS_OF_FEW))
+    chunks = most - most % threads if most >= threads else most
     aligned = _ALIGNED if count // chunks >= _LONG else 1
-    quotient, rest = divmod(-(-count // aligned), chunks)
-    begins = [min(aligned * (i * quotient + min(i, rest)), count) for i in range(chunks + 1)]
+    units = -(-count // aligned)
+    begins = [min(aligned * (i * units // chunks), count) for i in range(chunks + 1)]
     return [end - begin for begin, end in pairwise(begins)]
 
 

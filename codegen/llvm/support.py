@@ -8,9 +8,15 @@ which runs the kernel over [0, count) of its parallel axis. `mxf_run(records, n)
 one such native call. A launch of more than `grain` is divided into chunks that threads take one by one; the launch ends
 when all chunks are finished.
 
-There are up to 8 chunks per thread, each at least `grain`. Their number is a multiple of the threads if it is not less,
-and their sizes differ by at most one. Chunks of 1024 and more start at multiples of 64 (and can be below the grain by
-this rounding), so that aligned vectors stay aligned.
+There are up to 8 chunks per thread, or 32, each at least `grain`. With n < 8 threads, for which a chunk costs less,
+they can be smaller by n / 8. Their number is a multiple of the threads if it is not less, and their sizes differ by at
+most one. Chunks of 1024 and more start at multiples of 64, and can be smaller by this rounding, so that aligned vectors
+stay aligned.
+
+Threads with even numbers take the chunks of the first half in order, the others those of the second half; a thread
+whose half is empty takes chunks from the end of the other. So a thread finds in its own cache what it read and wrote
+there in the launch before. A launch of the same kernel as the launch before runs in the opposite order: of a recurrent
+layer's weights, those that the last step read last are read first.
 
 `mxf_pieces` is a kernel over a table of pieces, four 8-byte slots each: { kernel, arguments, begin, end }. Piece i runs
 its kernel over [begin, end). One launch of it runs launches that are independent of each other on all threads, and the
@@ -26,6 +32,7 @@ The protocol (fields of the state; those that are written often have their own c
     busy       acquired by compare-and-swap for the duration of a launch; a thread that fails runs its launch alone
     remaining  chunks not yet taken. A thread takes one by a decrement of a value above 0. This pins the description of
                the launch, which is read only afterwards. A late worker finds no chunk, or joins the next launch
+    taken      for each half, the chunks that its own threads have taken (low 32 bits) and the others (high 32 bits)
     done       chunks finished. The caller waits for chunks and never for workers, so a worker that the system has
                suspended outside of a chunk causes no delay
     epoch      counts launches. Idle workers poll it for `mxf_spin_ns` and then sleep on it (futex)
@@ -42,7 +49,7 @@ from __future__ import annotations
 
 import re
 
-from .support_workers import START, STOP, WORKER
+from .support_workers import CHUNKS, START, STOP, WORKER
 
 PIECES, COPY = "mxf_pieces", "mxf_copy"
 """Kernels of the support module, which programs can launch."""
@@ -52,6 +59,8 @@ RUN, RECORD_WORDS = "mxf_run", 4
 
 _CACHE_LINE = 128
 LARGEST_POOL = 1024
+MOST_CHUNKS_OF_FEW = 32
+"""The most chunks of a launch that less than four threads share."""
 _MASK_BYTES = 128  # sets of up to 1024 CPUs
 
 # Names and sizes in bytes of the fields, by cache line; fields on one line are written together, by the owner of
@@ -60,10 +69,10 @@ _MASK_BYTES = 128  # sets of up to 1024 CPUs
 _LINES: tuple[tuple[tuple[str, int], ...], ...] = (
     (("busy", 4),),
     (("epoch", 4),),
-    (("remaining", 4),),
+    (("remaining", 4), ("padding", 4), ("taken", 16)),
     (("done", 4), ("caller_sleeps", 4)),
     (("sleepers", 4),),
-    (("kernel", 8), ("arguments", 8), ("count", 8), ("chunks", 4), ("shift", 4), ("quotient", 8), ("rest", 8)),
+    (("kernel", 8), ("arguments", 8), ("count", 8), ("chunks", 4), ("shift", 4), ("units", 8), ("reversed", 4)),
     (("started", 4), ("stopping", 4), ("workers", 4), ("next_id", 4), ("pinned", 4), ("free_cpu", 4), ("table", 8)),
 )
 
@@ -103,9 +112,9 @@ def support_module(triple: str, page_bytes: int) -> str:
     if architecture not in _DIALECTS:
         raise ValueError(f"no support module for {triple!r}: it is implemented for {', '.join(_DIALECTS)}")
     words = _DIALECTS[architecture] | {"PAGE": str(page_bytes), "MASK": str(_MASK_BYTES), "CPUS": str(8 * _MASK_BYTES)}
-    words |= {"LARGEST": str(LARGEST_POOL)}
+    words |= {"LARGEST": str(LARGEST_POOL), "CHUNKS": str(MOST_CHUNKS_OF_FEW)}
     words |= {name: f"ptr getelementptr (i8, ptr @mxf_state, i64 {offset})" for name, offset in _offsets().items()}
-    return re.sub(r"\$(\w+)", lambda found: words[found[1]], _DECLARATIONS + _RUN + _CHUNKS + WORKER + START + STOP)
+    return re.sub(r"\$(\w+)", lambda found: words[found[1]], _DECLARATIONS + _RUN + CHUNKS + WORKER + START + STOP)
 
 
 _DECLARATIONS = """
@@ -262,14 +271,19 @@ entry:
   %threads32 = load i32, ptr @mxf_threads
   %threads = sext i32 %threads32 to i64
   %grain = call i64 @llvm.smax.i64(i64 %grain0, i64 1)
-  %most = shl i64 %threads, 3
+  %eight = shl i64 %threads, 3
+  %most = call i64 @llvm.smax.i64(i64 %eight, i64 $CHUNKS)
   %fitting = udiv i64 %count, %grain
-  %desired = call i64 @llvm.smin.i64(i64 %fitting, i64 %most)
+  %eightfold = shl i64 %fitting, 3
+  %finer0 = udiv i64 %eightfold, %threads
+  %finer = call i64 @llvm.smax.i64(i64 %finer0, i64 %fitting)
+  %finest = call i64 @llvm.smin.i64(i64 %finer, i64 %count)
+  %desired = call i64 @llvm.smin.i64(i64 %finest, i64 %most)
   %excess = urem i64 %desired, %threads
   %even = sub i64 %desired, %excess
   %enough = icmp uge i64 %desired, %threads
   %chunks = select i1 %enough, i64 %even, i64 %desired
-  %single = icmp ult i64 %chunks, 2
+  %single = icmp ult i64 %fitting, 2
   %solo = icmp slt i64 %threads, 2
   %simple = or i1 %single, %solo
   br i1 %simple, label %alone, label %try
@@ -295,17 +309,24 @@ post:
   %up = add i64 %count, %unit
   %up1 = sub i64 %up, 1
   %units = lshr i64 %up1, %shift
-  %quotient = udiv i64 %units, %chunks
-  %rest = urem i64 %units, %chunks
   %shift32 = trunc i64 %shift to i32
   %chunks32 = trunc i64 %chunks to i32
+  %kernel_before = load ptr, $kernel
+  %reversed_before = load i32, $reversed
+  %repeats = icmp eq ptr %kernel, %kernel_before
+  %opposite = xor i32 %reversed_before, 1
+  %reversed = select i1 %repeats, i32 %opposite, i32 0
+  store i32 %reversed, $reversed
   store ptr %kernel, $kernel
   store ptr %arguments, $arguments
   store i64 %count, $count
   store i32 %chunks32, $chunks
   store i32 %shift32, $shift
-  store i64 %quotient, $quotient
-  store i64 %rest, $rest
+  store i64 %units, $units
+  %first_half = getelementptr i64, $taken, i64 0
+  %second_half = getelementptr i64, $taken, i64 1
+  store atomic i64 0, ptr %first_half monotonic, align 8
+  store atomic i64 0, ptr %second_half monotonic, align 8
   store atomic i32 0, $done release, align 4
   store atomic i32 %chunks32, $remaining release, align 4
   %old_epoch = atomicrmw add $epoch, i32 1 seq_cst
@@ -338,59 +359,6 @@ awake:
   br i1 %complete, label %finish, label %doze
 finish:
   store atomic i32 0, $busy release, align 4
-  ret void
-}
-"""
-
-_CHUNKS = """
-; The start of chunk `index`: index * quotient + min(index, rest) units, but not more than the count.
-define internal i64 @chunk_begin(i64 %index) alwaysinline {
-  %quotient = load i64, $quotient
-  %rest = load i64, $rest
-  %count = load i64, $count
-  %shift32 = load i32, $shift
-  %shift = zext i32 %shift32 to i64
-  %whole = mul i64 %index, %quotient
-  %extra = call i64 @llvm.smin.i64(i64 %index, i64 %rest)
-  %units = add i64 %whole, %extra
-  %begin = shl i64 %units, %shift
-  %bounded = call i64 @llvm.smin.i64(i64 %begin, i64 %count)
-  ret i64 %bounded
-}
-
-define internal void @take_chunks(i32 %id) {
-entry:
-  br label %look
-look:
-  %left = load atomic i32, $remaining acquire, align 4
-  %some = icmp sgt i32 %left, 0
-  br i1 %some, label %take, label %exit
-take:
-  %before = atomicrmw sub $remaining, i32 1 seq_cst
-  %got = icmp sgt i32 %before, 0
-  br i1 %got, label %run, label %exit
-run:
-  %chunks = load i32, $chunks
-  %kernel = load ptr, $kernel
-  %arguments = load ptr, $arguments
-  %index32 = sub i32 %chunks, %before
-  %index = zext i32 %index32 to i64
-  %begin = call i64 @chunk_begin(i64 %index)
-  %after = add i64 %index, 1
-  %end = call i64 @chunk_begin(i64 %after)
-  call void %kernel(ptr %arguments, i64 %begin, i64 %end, i32 %id)
-  %done0 = atomicrmw add $done, i32 1 seq_cst
-  %done = add i32 %done0, 1
-  %last = icmp eq i32 %done, %chunks
-  br i1 %last, label %report, label %look
-report:
-  %sleeps = load atomic i32, $caller_sleeps seq_cst, align 4
-  %must_wake = icmp ne i32 %sleeps, 0
-  br i1 %must_wake, label %rouse, label %look
-rouse:
-  call void @wake($done, i32 1)
-  br label %look
-exit:
   ret void
 }
 """

@@ -1,7 +1,95 @@
-"""The second half of the support module: starts, pins and stops workers. `support.py` explains the protocol and
-$words."""
+"""The second half of the support module: takes chunks, and starts, pins and stops workers. `support.py` explains the
+protocol and $words."""
 
 from __future__ import annotations
+
+CHUNKS = """
+; The start of chunk `index`: index * units / chunks units, but not more than the count.
+define internal i64 @chunk_begin(i64 %index, i32 %chunks32) alwaysinline {
+  %all = load i64, $units
+  %chunks = zext i32 %chunks32 to i64
+  %count = load i64, $count
+  %shift32 = load i32, $shift
+  %shift = zext i32 %shift32 to i64
+  %scaled = mul i64 %index, %all
+  %units = udiv i64 %scaled, %chunks
+  %begin = shl i64 %units, %shift
+  %bounded = call i64 @llvm.smin.i64(i64 %begin, i64 %count)
+  ret i64 %bounded
+}
+
+; The next chunk for a thread that has decremented `remaining`, so there is one: of its half if that has any.
+define internal i32 @chunk_index(i32 %id, i32 %chunks) alwaysinline {
+entry:
+  %home = and i32 %id, 1
+  %reversed32 = load i32, $reversed
+  %reversed = icmp ne i32 %reversed32, 0
+  %middle = lshr i32 %chunks, 1
+  %rest = sub i32 %chunks, %middle
+  br label %try
+try:
+  %half = phi i32 [%home, %entry], [%other, %try]
+  %second = icmp ne i32 %half, 0
+  %away = icmp ne i32 %half, %home
+  %p = getelementptr i64, $taken, i32 %half
+  %one = select i1 %away, i64 4294967296, i64 1
+  %before = atomicrmw add ptr %p, i64 %one monotonic
+  %by_owners = trunc i64 %before to i32
+  %high = lshr i64 %before, 32
+  %by_others = trunc i64 %high to i32
+  %gone = add i32 %by_owners, %by_others
+  %size = select i1 %second, i32 %rest, i32 %middle
+  %fits = icmp ult i32 %gone, %size
+  %other = xor i32 %half, 1
+  br i1 %fits, label %place, label %try
+place:
+  %k = select i1 %away, i32 %by_others, i32 %by_owners
+  %start = select i1 %second, i32 %middle, i32 0
+  %up = add i32 %start, %k
+  %end = add i32 %start, %size
+  %down0 = sub i32 %end, %k
+  %down = sub i32 %down0, 1
+  %falls = icmp ne i1 %away, %reversed
+  %index = select i1 %falls, i32 %down, i32 %up
+  ret i32 %index
+}
+
+define internal void @take_chunks(i32 %id) {
+entry:
+  br label %look
+look:
+  %left = load atomic i32, $remaining acquire, align 4
+  %some = icmp sgt i32 %left, 0
+  br i1 %some, label %take, label %exit
+take:
+  %before = atomicrmw sub $remaining, i32 1 seq_cst
+  %got = icmp sgt i32 %before, 0
+  br i1 %got, label %run, label %exit
+run:
+  %chunks = load i32, $chunks
+  %kernel = load ptr, $kernel
+  %arguments = load ptr, $arguments
+  %index32 = call i32 @chunk_index(i32 %id, i32 %chunks)
+  %index = zext i32 %index32 to i64
+  %begin = call i64 @chunk_begin(i64 %index, i32 %chunks)
+  %after = add i64 %index, 1
+  %end = call i64 @chunk_begin(i64 %after, i32 %chunks)
+  call void %kernel(ptr %arguments, i64 %begin, i64 %end, i32 %id)
+  %done0 = atomicrmw add $done, i32 1 seq_cst
+  %done = add i32 %done0, 1
+  %last = icmp eq i32 %done, %chunks
+  br i1 %last, label %report, label %look
+report:
+  %sleeps = load atomic i32, $caller_sleeps seq_cst, align 4
+  %must_wake = icmp ne i32 %sleeps, 0
+  br i1 %must_wake, label %rouse, label %look
+rouse:
+  call void @wake($done, i32 1)
+  br label %look
+exit:
+  ret void
+}
+"""
 
 WORKER = """
 define internal ptr @work(ptr %unused) {

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from mxforge.codegen.llvm.compile import compile_object
-from mxforge.codegen.llvm.support import PIECES
+from mxforge.codegen.llvm.support import MOST_CHUNKS_OF_FEW, PIECES
 from mxforge.runtime.elf import LoadedObject, load_object
 from mxforge.runtime.host import host_target
 from mxforge.runtime.threads import RECORD_BYTES, ThreadPool, get_num_threads, get_pool, set_num_threads
@@ -23,6 +23,7 @@ from mxforge.tools.thread_model import chunk_sizes
 # touch: a[i] += 1 for i in [begin, end), and the worker's cell of b counts its chunks.
 # meet: returns when a second chunk has started, so two threads must take part.
 # begins: stores the first index of each chunk at a[begin].
+# order: stores 2 * (how many chunks began before) + the worker at a[begin], for chunks of one element.
 # nest: runs the b records at a from inside a chunk.
 # slow: some milliseconds of work for each chunk, then touch.
 KERNELS = """
@@ -67,6 +68,17 @@ define void @begins(ptr %arguments, i64 %begin, i64 %end, i32 %worker) {
   %e = getelementptr i64, ptr %a, i64 %begin
   %size = sub i64 %end, %begin
   store i64 %size, ptr %e
+  ret void
+}
+define void @order(ptr %arguments, i64 %begin, i64 %end, i32 %worker) {
+  %a = load ptr, ptr %arguments
+  %p = getelementptr ptr, ptr %arguments, i64 1
+  %b = load ptr, ptr %p
+  %ticket = atomicrmw add ptr %b, i64 2 seq_cst
+  %id = zext i32 %worker to i64
+  %value = add i64 %ticket, %id
+  %e = getelementptr i64, ptr %a, i64 %begin
+  store i64 %value, ptr %e
   ret void
 }
 define void @nest(ptr %arguments, i64 %begin, i64 %end, i32 %worker) {
@@ -155,7 +167,7 @@ def test_every_element_is_processed_once(
 
 @pytest.mark.parametrize("threads", [2, 3, 4])
 @pytest.mark.parametrize(("count", "grain"), [(2, 1), (7, 3), (100, 1), (30_000, 1000), (1_000_003, 4096)])
-def test_chunks_are_balanced_and_not_below_the_grain(
+def test_chunks_are_balanced_and_not_below_the_share_of_few_threads(
     pool: ThreadPool, kernels: LoadedObject, threads: int, count: int, grain: int
 ) -> None:
     pool.resize(threads)
@@ -166,12 +178,31 @@ def test_chunks_are_balanced_and_not_below_the_grain(
     assert sizes.sum() == count
     assert sizes.tolist() == chunk_sizes(count, grain, threads)
     assert (starts == np.cumsum(sizes) - sizes).all()
-    assert len(sizes) <= 8 * threads
+    assert len(sizes) <= max(8 * threads, 32)
     assert len(sizes) < threads or len(sizes) % threads == 0
     unit = 64 if count // len(sizes) >= 1024 else 1
-    assert int(sizes[:-1].min(initial=count)) > grain - unit
+    assert int(sizes[:-1].min(initial=count)) > grain * threads / 8 - unit
     assert int(sizes[:-1].max(initial=0) - sizes[:-1].min(initial=1 << 40)) <= unit
     assert (starts % unit == 0).all()
+
+
+def test_threads_take_their_half_and_then_the_end_of_the_other(pool: ThreadPool, kernels: LoadedObject) -> None:
+    """A repeated launch takes the chunks in the opposite order."""
+    count = MOST_CHUNKS_OF_FEW
+    other, first, again = Cells(count), Cells(count), Cells(count)
+    Records((kernels.address("touch"), other.address, count, 1)).run(pool)
+    order = kernels.address("order")
+    Records((order, first.address, count, 1), (order, again.address, count, 1)).run(pool)
+    halves = list(range(count // 2)), list(range(count // 2, count))
+    for cells, step in ((first, 1), (again, -1)):
+        taken: list[list[int]] = [[], []]
+        for chunk in np.argsort(cells.a).tolist():
+            taken[cells.a[chunk] % 2].append(chunk)
+        for worker, chunks in enumerate(taken):
+            home, away = halves[worker][::step], halves[1 - worker][::step]
+            own = [c for c in chunks if c in home]
+            assert own == home[: len(own)]
+            assert chunks == own + away[::-1][: len(chunks) - len(own)]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -20,9 +20,10 @@ FREE = ThreadCosts(0.0, 0.0, 1e30)
 
 
 def test_chunks() -> None:
-    assert chunk_sizes(11, 1, 8) == [2, 2, 2, 1, 1, 1, 1, 1]
+    assert chunk_sizes(11, 1, 8) == [1, 1, 2, 1, 1, 2, 1, 2]
     assert chunk_sizes(5, 1, 8) == [1] * 5
-    assert chunk_sizes(1000, 1, 8) == [16] * 40 + [15] * 24
+    assert sorted(chunk_sizes(1000, 1, 8)) == [15] * 24 + [16] * 40
+    assert chunk_sizes(100, 20, 2) == [5] * 20
     assert chunk_sizes(100, 40, 8) == [50, 50]
     assert chunk_sizes(100, 100, 8) == chunk_sizes(100, 1, 1) == chunk_sizes(100, 60, 8) == [100]
     assert chunk_sizes(0, 1, 8) == []

@@ -265,6 +265,8 @@ def block_points(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
     nest = replace(nest, points=points, panels=1, steps=steps)
     if e.groups * panels < 2 * target.threads:
         nest = share_points(replace(nest, steps=0, points=min(points, cached)), e, panels, target)
+    if e.points <= _FEW_ROWS:  # the next panel is another one in every other launch
+        return nest
     return replace(nest, prefetch=_prefetched(nest.main, nest.lanes, nest.points, target))
 
 
@@ -355,7 +357,8 @@ def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) 
     lanes = sum_lanes(shape.accumulator, 1, target)
     parts = len(shape.parts)
     vectors = -(-columns // lanes) * parts
-    main, last = choose_tiles(vectors, rows, parts, target)
+    widest = _widest_of_few(rows, vectors, inner * lanes * 4, target) if known and rows <= _FEW_ROWS else 1 << 30
+    main, last = choose_tiles(vectors, rows, parts, target, widest)
     in_place = (
         known and parts == 1 and rows <= _ROWS_IN_PLACE and shape.rhs.buffer not in parameters and shape.is_uniform
     )
@@ -371,6 +374,14 @@ def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) 
         if known and parts == 1 and rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes
         else block_points(nest, e, target)
     )
+
+
+def _widest_of_few(rows: int, vectors: int, nbytes: int, target: Cpu) -> int:
+    """The most registers of a panel of few rows, of `nbytes` of weights each. The time is that of reading weights: the
+    panels that a thread reads last stay in its L2 cache for the next product, and several panels for each thread
+    divide the work evenly."""
+    fewest = max(2, target.lanes() // (4 * rows))
+    return max(fewest, min(target.l2_bytes // 4 // nbytes, vectors // (8 * target.threads)))
 
 
 def large_product(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
