@@ -67,12 +67,22 @@ class _Product:
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """`groups` times `rows` rows, computed in `count` blocks of `size` rows of each group."""
+    """`groups` times `rows` rows, in `count` blocks of `size` rows of each group. A unit of work is `merged` blocks: if
+    it is more than one, a block is a group."""
 
     groups: int
     rows: int
     size: int
     count: int
+    merged: int
+
+    @property
+    def total(self) -> int:
+        return self.groups * self.count
+
+    @property
+    def units(self) -> int:
+        return -(-self.total // self.merged)
 
 
 def emit_chain(chain: Sequence[ChainedKernel], target: Cpu, module: ModuleBuilder, symbol: str) -> Emission | None:
@@ -85,13 +95,12 @@ def emit_chain(chain: Sequence[ChainedKernel], target: Cpu, module: ModuleBuilde
     if blocks is None:
         return None
     before = module.mark()
-    tile = min(first.tile, last.tile)
     emissions: list[Emission] = []
     for k, link in enumerate(chain):
         product = {0: first, len(chain) - 1: last}.get(k)
         name = f"{symbol}.{k}"
         if product is not None:
-            schedule = _in_blocks(product, blocks.size, tile, target)
+            schedule = _in_blocks(product, blocks, min(first.tile, last.tile), target)
             found = emit_contraction(product.shape.kernel, schedule, target, module, name)
         else:
             found = emit_by_rows(link.kernel, _between(link), blocks.groups * blocks.rows, target, module, name)
@@ -168,25 +177,32 @@ def _between(link: ChainedKernel) -> tuple[str, ...]:
 
 
 def _blocks(first: _Product, last: _Product, between: Sequence[tuple[int, DType]], target: Cpu) -> _Blocks | None:
-    """As many rows as half the L2 cache holds, or fewer so that all threads get several blocks; None if reading the
-    right operands for each block costs more than the values between the kernels."""
+    """As many rows as half the L2 cache holds, or fewer so that all threads get several blocks. None if the rows
+    between the kernels are shorter than those of operands and results, or reading the right operands for each block
+    costs more than it saves."""
+    if min(n for n, _ in between) < max(first.problem.depth, last.problem.channels):
+        return None
     groups, rows, tile = first.groups, first.problem.count, min(first.tile, last.tile)
     row_bytes = sum(n * dtype.itemsize for n, dtype in between)
-    enough = -(-_UNITS_OF_THREAD * target.threads // groups)
+    units = _UNITS_OF_THREAD * target.threads
     most = max(_TILES * tile, target.l2_bytes // 2 // row_bytes)
-    size, count = blocks_of(rows, min(most, max(_FEWEST_TILES * tile, -(-rows // enough))), tile)
+    size, count = blocks_of(rows, min(most, max(_FEWEST_TILES * tile, -(-rows * groups // units))), tile)
+    merged = max(1, min(most // rows, groups // units)) if count == 1 else 1
     reads, saved = (count - 1) * (first.weights + last.weights), rows * row_bytes
-    return _Blocks(groups, rows, size, count) if reads <= _READ_COST * saved else None
+    return _Blocks(groups, rows, size, count, merged) if reads <= _READ_COST * saved else None
 
 
-def _in_blocks(product: _Product, size: int, tile: int, target: Cpu) -> TileSchedule:
-    """The product's schedule in units of all columns of `size` rows. The reduction is divided if a panel of the right
-    operand exceeds half the L2 cache: then a part of it stays in half the L1 cache."""
+def _in_blocks(product: _Product, blocks: _Blocks, tile: int, target: Cpu) -> TileSchedule:
+    """The product's schedule in units of all columns of a block; the tiles of both products have `tile` rows if a group
+    has several blocks, whose size depends on them. The reduction is divided if a panel of the right operand exceeds
+    half the L2 cache: then a part of it stays in half the L1 cache."""
     s, problem = product.schedule, product.problem
-    main, last = replace(s.main, rows=tile), s.last and replace(s.last, rows=min(tile, s.last.rows))
+    main, last = s.main, s.last
+    if blocks.count > 1:
+        main, last = replace(main, rows=tile), last and replace(last, rows=tile)
     step = s.main.vectors * s.lanes * UNROLL * product.shape.accumulator.itemsize
     steps = max(UNROLL, target.l1_bytes // 2 // step) if problem.steps * step > target.l2_bytes // 2 else 0
-    blocked = replace(s, main=main, last=last, points=size, prefetch=0, steps=steps, reduction_outside=True)
+    blocked = replace(s, main=main, last=last, points=blocks.size, prefetch=0, steps=steps, reduction_outside=True)
     return replace(blocked, panels=panel_kinds(problem, blocked)[0][-1].end)
 
 
@@ -204,7 +220,7 @@ class _Chain:
             self.places.append(self._take(emission.workspace))
         self.start, self.top = self.top, 0
         rows = [n * dtype.itemsize for n, dtype in map(_row, chain[:-1])]
-        self.rows = [(nbytes, self._take(blocks.size * nbytes)) for nbytes in rows]
+        self.rows = [(nbytes, self._take(blocks.merged * blocks.size * nbytes)) for nbytes in rows]
         self.own = self.top
 
     def _take(self, nbytes: int) -> int:
@@ -220,7 +236,7 @@ class _Chain:
         packings: list[tuple[int, Packing]] = [
             (slots[k, i], packing) for k, emission in enumerate(self.emissions) for i, packing in emission.packings
         ]
-        launch = LaunchSpec(symbol, self.blocks.groups * self.blocks.count, 1, CHAIN)
+        launch = LaunchSpec(symbol, self.blocks.units, 1, CHAIN)
         return Emission((launch,), self.start + self.own * self.target.threads, tuple(packings))
 
     def _body(self, f: FunctionBuilder, symbols: Sequence[str]) -> None:
@@ -230,9 +246,9 @@ class _Chain:
         tables = self._tables(f, work)
         blocks, (first, last) = self.blocks, (0, len(self.chain) - 1)
         with f.loop(begin, end) as unit:
-            group, block = f.udiv(unit, blocks.count), f.urem(unit, blocks.count)
-            row = group * blocks.rows + block * blocks.size
-            count = f.smin(f.sub(f.const(I64, blocks.rows), block * blocks.size), blocks.size)
+            start = unit * blocks.merged
+            stop = f.smin(start + blocks.merged, blocks.total)
+            row, end_row = self._row(f, start), self._row(f, stop)
             for k, (nbytes, place) in enumerate(self.rows):
                 whole = f.gep(f.gep(own, place, I8), f.sub(f.const(I64, 0), row * nbytes), I8)
                 source = self.chain[k + 1].source
@@ -240,8 +256,13 @@ class _Chain:
                 f.store(whole, f.gep(tables[k], self.chain[k].result, PTR))
                 f.store(whole, f.gep(tables[k + 1], source, PTR))
             for k, (name, table) in enumerate(zip(symbols, tables, strict=True)):
-                low, high = (unit, unit + 1) if k in (first, last) else (row, row + count)
+                low, high = (start, stop) if k in (first, last) else (row, end_row)
                 f.call_void(f"@{name}", table, low, high, worker)
+
+    def _row(self, f: FunctionBuilder, block: Value) -> Value:
+        """The first row of a block."""
+        blocks = self.blocks
+        return f.udiv(block, blocks.count) * blocks.rows + f.urem(block, blocks.count) * blocks.size
 
     def _tables(self, f: FunctionBuilder, work: Value) -> list[Value]:
         """The arguments of each kernel, without the blocks."""

@@ -68,23 +68,21 @@ def arrays_of(graph: Graph) -> list[np.ndarray]:
 
 
 def chains(program: Program) -> list[int]:
-    """The blocks of each chain."""
+    """The units of each chain."""
     return [x.count for x in program.launches if x.kind == CHAIN]
 
 
-def check(graph: Graph, blocks: int, target: CpuTarget | None = None) -> Program:
-    """Assert that the graph is one chain of so many blocks, with the results of separate kernels bit for bit."""
-    target = target or host()
+def check(graph: Graph) -> None:
+    """Assert that the graph is one chain, with the results of separate kernels bit for bit."""
     arrays = arrays_of(graph)
-    program, separate = compile_graph(graph, target), compile_graph(graph, replace(target, l2_bytes=64 << 20))
-    assert (chains(program), chains(separate)) == ([blocks], [])
+    program, separate = compile_graph(graph, host()), compile_graph(graph, host(l2_bytes=64 << 20))
+    assert (len(chains(program)), chains(separate)) == (1, [])
     for found, same, expected in zip(
         run_program(program, arrays), run_program(separate, arrays), evaluate_graph(graph, arrays), strict=True
     ):
         assert found.tobytes() == same.tobytes()
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     assert program.arena_bytes < separate.arena_bytes
-    return program
 
 
 def masked(b: MxBuilder, x: Value) -> Value:
@@ -126,29 +124,35 @@ def squared_share(b: MxBuilder, x: Value) -> Value:
     return b.div(square, b.broadcast_to(b.sum(square, (2,), keepdims=True), x.type.shape))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize(
-    ("graph", "blocks"),
+    "graph",
     [
-        (attention(), 15),
-        (attention((1, 130, 8), keys=33), 11),
-        (attention((6, 48, 48), keys=20), 6),
-        (attention((6, 40, 20), keys=70, weights=with_heads), 6),
-        (attention(scores=masked), 15),
-        (attention(scores=chosen), 15),
-        (attention(weights=with_lengths), 15),
-        (attention(weights=squared_share), 15),
-        (attention(weights=lambda b, x: softmax(b, b.exp(softmax(b, x)))), 15),
-        (attention(dtype=DType.F64), 15),
+        attention(),
+        attention((1, 130, 8), keys=33),
+        attention((6, 48, 48), keys=52),
+        attention((6, 40, 20), keys=70, weights=with_heads),
+        attention((42, 12, 8), keys=20),
+        attention(scores=masked),
+        attention(scores=chosen),
+        attention(weights=with_lengths),
+        attention(weights=squared_share),
+        attention(weights=lambda b, x: softmax(b, b.exp(softmax(b, x)))),
+        attention(dtype=DType.F64),
     ],
-    ids="plain ragged wide heads masked chosen lengths share twice double".split(),
+    ids="plain ragged wide heads many masked chosen lengths share twice double".split(),
 )
-def test_results(graph: Graph, blocks: int, threads: int) -> None:
-    """Blocks are more for five threads, and their results the same."""
-    program = compile_graph(graph, host(threads=threads))
-    assert len(chains(program)) == 1
-    if threads == 2:
-        check(graph, chains(program)[0])
+def test_results(graph: Graph) -> None:
+    check(graph)
+
+
+def test_units() -> None:
+    """Blocks are smaller for more threads; a unit computes several small heads."""
+    found = [
+        chains(compile_graph(graph, replace(AVX512, l2_bytes=SMALL, threads=n)))
+        for graph in (attention(), attention((42, 12, 8), keys=20))
+        for n in (1, 2, 8)
+    ]
+    assert found == [[6], [9], [12], [11], [11], [42]]
 
 
 def interleaved_self(time: int, batch: int, heads: int, width: int) -> Graph:
@@ -168,7 +172,7 @@ def interleaved_encdec(time: int, keys: int, batch: int, heads: int, width: int)
 
 @pytest.mark.parametrize("graph", [interleaved_self(48, 2, 3, 16), interleaved_encdec(30, 50, 2, 3, 16)])
 def test_interleaved_projections(graph: Graph) -> None:
-    check(graph, 12)
+    check(graph)
 
 
 def kept_scores() -> Graph:
@@ -195,13 +199,14 @@ def layers() -> Graph:
         attention((3, 45, 16), weights=lambda b, x: b.transpose(softmax(b, x), (0, 2, 1))),
         attention(dtype=DType.F16),
         attention((3, 2, 16), keys=1000),
+        attention((3, 50, 64), keys=50),
         attention(scores=causal),
     ],
-    ids="output weights elementwise columns transposed halves dots positions".split(),
+    ids="output weights elementwise columns transposed halves dots short positions".split(),
 )
 def test_separate_kernels(graph: Graph) -> None:
-    """Values that are read elsewhere, rows that a kernel reads in another order, blocks that would cost time, and
-    products in several launches."""
+    """Values that are read elsewhere, rows that a kernel reads in another order, blocks that would cost time or save
+    little, and products in several launches."""
     program = compile_graph(graph, host())
     assert chains(program) == []
     arrays = arrays_of(graph)
