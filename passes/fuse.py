@@ -14,6 +14,7 @@ from .elementwise_groups import join_elementwise
 from .groups import MAX_RESULTS, Group, GroupGraph, find_dataflow
 from .kinds import INDEX_MAPS, Kind, kind_of
 from .manager import Context, Pass
+from .plan_memory import find_prepared
 from .product_parts import join_parts
 from .regions import extract_regions
 from .row_reads import Rows, reads_own_rows
@@ -25,9 +26,10 @@ class Fuse(Pass):
 
     A contraction is fused with the pointwise chain after it, except a weight gradient, which is stored transposed.
     Reductions over the same rows are fused with the pointwise work before, between and after them (softmax, layer norm:
-    one region). Pointwise nodes and index maps are fused if the intermediate value has one reader; elementwise nodes
-    of row-major values also if it has several (`elementwise_groups.py`). A product is fused with functions of equal
-    pieces of its columns (`product_parts.py`), a convolution with what moves the parameters that are its weights.
+    one region), but reductions of parameters not with work on data. Pointwise nodes and index maps are fused if the
+    intermediate value has one reader; elementwise nodes of row-major values also if it has several
+    (`elementwise_groups.py`). A product is fused with functions of equal pieces of its columns (`product_parts.py`), a
+    convolution with what moves the parameters that are its weights.
     Broadcasts, scalars and unit reshapes are copied into every region that reads them.
     Needs: core, layouts assigned. Keeps: values, and opaque nodes (large constants, reshapes, loops).
     """
@@ -59,6 +61,7 @@ class _Fuser:
         self.flow = find_dataflow(graph)
         self.groups = GroupGraph(self.flow)
         self.order = {n: i for i, n in enumerate(graph.nodes)}
+        self.prepared = find_prepared(graph)
 
     def join_behind(self) -> None:
         """Join each node with the groups that it reads."""
@@ -97,7 +100,8 @@ class _Fuser:
 
     def _fits(self, before: Group, own: Group, producer: Node, node: Node) -> bool:
         if before.kind is Kind.ROW and own.kind in (Kind.ROW, Kind.POINTWISE):
-            return self._fits_rows(before, own, node)
+            runs_once = producer.outputs[0] in self.prepared and node.outputs[0] not in self.prepared
+            return not runs_once and self._fits_rows(before, own, node)
         if not self._is_read_by(own, producer):
             return False
         same_space = _result_space(producer) == _result_space(node) and self._reads_directly(node, producer)

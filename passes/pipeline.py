@@ -23,6 +23,7 @@ from .fold_batchnorm import FoldBatchNorm
 from .fuse import Fuse
 from .hoist_sums import HoistSums
 from .inline_calls import InlineCalls
+from .join_products import JoinProducts
 from .manager import Pass
 from .narrow_weights import NarrowWeights
 from .simplify import Simplify
@@ -61,6 +62,7 @@ OPTIMISE: tuple[Pass, ...] = (
     CropWindows(),  # before constants are folded: slices of constant weights are constants
     Simplify(),  # decompositions leave identities and constant arithmetic
     EliminateCommonSubexpressions(),  # repeated broadcasts and batch-norm scales become one
+    JoinProducts(),  # after equal weights are one value
     EliminateDeadCode(),
 )
 

@@ -91,3 +91,9 @@ def test_a_training_step_of_a_cell_is_one_kernel(
 ) -> None:
     b = CoreBuilder()
     assert regions(b.build(step(b))) == expected
+
+
+def test_a_reduction_of_parameters_is_not_repeated_in_every_run() -> None:
+    b = CoreBuilder()
+    weights, x = b.input(tensor(7, 5), parameter=True), b.input(tensor(7))
+    assert regions(b.build([b.add(b.sum(weights, (1,)), x)])) == [("row", 1), ("pointwise", 1)]
