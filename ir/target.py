@@ -9,6 +9,16 @@ from typing import Protocol
 
 from .types import DType
 
+WINOGRAD_TILES: dict[tuple[int, ...], tuple[int, ...]] = {
+    (3, 3): (4, 2),
+    (5, 5): (3,),
+    (3,): (4, 2),
+    (5,): (3,),
+    (7,): (3,),
+}
+"""Outputs of a tile of Winograd's transforms along each axis with several taps, by the taps of these axes. Larger tiles
+take fewer multiply-adds and round more: their errors would exceed three times that of direct convolution."""
+
 WINOGRAD_GRADIENT_TILE = 4
 """The only tile of Winograd's transforms for weight gradients: that of 2 saves little."""
 
@@ -22,6 +32,10 @@ class ConvWindow:
     stride: int
     dilation: int
     interior: int
+
+    def tile(self, m: int) -> int:
+        """The outputs that a tile of Winograd's transforms has along this axis."""
+        return m if self.taps > 1 else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +52,23 @@ class ConvSizes:
     windows: tuple[ConvWindow, ...]
 
     @property
-    def has_winograd(self) -> bool:
-        """True if Winograd's transforms can compute it: 3x3 with stride 1 over two axes, in float32."""
-        unit = all((w.taps, w.stride, w.dilation, w.interior) == (3, 1, 1, 1) for w in self.windows)
+    def winograd_tiles(self) -> tuple[int, ...]:
+        """The tiles of Winograd's transforms that can compute it: with stride 1 over two axes, in float32."""
+        unit = all((w.stride, w.dilation, w.interior) == (1, 1, 1) for w in self.windows)
         plain = len(self.windows) == 2 and self.groups == 1 and self.dtype is self.accumulator is DType.F32
-        return unit and plain and self.channels >= 16 and self.filters >= 16
+        if not unit or not plain or self.channels < 16 or self.filters < 16:
+            return ()
+        return WINOGRAD_TILES.get(tuple(w.taps for w in self.windows if w.taps > 1), ())
+
+    @property
+    def winograd_gradient_tiles(self) -> tuple[int, ...]:
+        """The tiles of the transforms that can compute the gradient of the weights."""
+        square = all(w.taps == 3 for w in self.windows)
+        return (WINOGRAD_GRADIENT_TILE,) if square and self.winograd_tiles else ()
 
     def tiles(self, m: int) -> int:
-        """Number of tiles of m outputs along each axis, over all images."""
-        return self.images * prod(-(-w.outputs // m) for w in self.windows)
+        """Number of tiles of m outputs along each axis with several taps, over all images."""
+        return self.images * prod(-(-w.outputs // w.tile(m)) for w in self.windows)
 
 
 class Capabilities(Protocol):
@@ -67,9 +89,9 @@ class Capabilities(Protocol):
         """True if programs have loops; a target without them gets loops of known length as their steps."""
         ...
 
-    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int] = (4, 2)) -> int:
-        """The number of outputs along each axis that Winograd's transforms compute together, one of `tiles`; 0 if the
-        target computes the convolution in another way."""
+    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int]) -> int:
+        """The outputs along each axis with several taps, out of `tiles`, that Winograd's transforms compute together; 0
+        if the target computes the convolution in another way."""
         ...
 
     def fuses_parts(self, parts: int, rows: int) -> bool:
@@ -86,7 +108,7 @@ class PlainTarget:
     channel_block: int = 1
     has_loops: bool = True
 
-    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int] = (4, 2)) -> int:
+    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int]) -> int:
         return 0
 
     def fuses_parts(self, parts: int, rows: int) -> bool:

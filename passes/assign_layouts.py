@@ -9,7 +9,7 @@ from ..ir.dialects.core import Concat, Conv, ConvWeightGradient, Relayout, Selec
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.symbolic import deferred
-from ..ir.target import WINOGRAD_GRADIENT_TILE, Capabilities, ConvSizes, ConvWindow
+from ..ir.target import Capabilities, ConvSizes, ConvWindow
 from ..ir.types import Layout
 from .kinds import READS_MEMORY
 from .layout_rules import BLOCKS, ROWS, Choice, Format, choices_of, relayout_cost
@@ -186,9 +186,9 @@ def _needed_halos(node: Node, target: Capabilities) -> tuple[Halo, ...]:
         apart = zip(op.padding, op.lhs_dilation, strict=True)
         return (tuple((max(0, lo // d), max(0, -(-hi // d))) for (lo, hi), d in apart),)
     sizes = conv_sizes(node)
-    tiles = (4, 2) if isinstance(op, Conv) else (WINOGRAD_GRADIENT_TILE,)
+    tiles = sizes.winograd_tiles if isinstance(op, Conv) else sizes.winograd_gradient_tiles
     tile = int(deferred(_winograd_tile, target, sizes, tiles)) or 1
-    rooms = [-w.outputs % tile for w in sizes.windows]
+    rooms = [-w.outputs % w.tile(tile) for w in sizes.windows]
     halo = tuple((max(0, lo), max(0, hi) + room) for (lo, hi), room in zip(op.padding, rooms, strict=True))
     return (halo,) if isinstance(op, Conv) else (halo, tuple((0, room) for room in rooms))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Self
 
 from ...ir.target import ConvSizes
@@ -44,14 +45,13 @@ class Cpu:
         """Elements of `bits` width in one vector register."""
         return self.vector_bits // bits
 
-    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int] = (4, 2)) -> int:
-        """The number of outputs along each axis, out of `tiles`, that Winograd's transforms compute together; 0 if
-        direct convolution takes fewer cycles."""
-        if not sizes.has_winograd:
-            return 0
+    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int]) -> int:
+        """The outputs along each axis with several taps, out of `tiles`, that Winograd's transforms compute together; 0
+        if direct convolution takes fewer cycles."""
         cycles = {m: self._winograd_cycles(sizes, m) for m in tiles}
         best = min(cycles, key=cycles.__getitem__, default=0)
-        return best if best and cycles[best] < self._product_cycles(sizes, 9, sizes.tiles(1), self.threads) else 0
+        taps = prod(w.taps for w in sizes.windows)
+        return best if best and cycles[best] < self._product_cycles(sizes, taps, sizes.tiles(1), self.threads) else 0
 
     def _product_cycles(self, sizes: ConvSizes, products: int, points: int, threads: int) -> float:
         """Cycles of a matrix product: those of its multiply-adds on so many threads, or of reading its weights from
@@ -63,9 +63,11 @@ class Cpu:
         )
 
     def _winograd_cycles(self, sizes: ConvSizes, m: int) -> float:
-        tiles, size = sizes.tiles(m), m + 2
-        steps = 3 * size * size  # instructions of a transform and its loads and stores, for one vector of channels
+        tiles, lengths = sizes.tiles(m), [w.tile(m) + w.taps - 1 for w in sizes.windows]
+        # instructions of a transform and its loads and stores, for one vector of channels and each frequency
+        steps = 1 + sum(max(1.0, (n - 2) / 4) for n in lengths if n > 1)
+        frequencies = prod(lengths)
         panels = -(-sizes.filters // (_WINOGRAD_VECTORS * self.lanes()))
         threads = min(self.threads, max(2, panels, tiles // WINOGRAD_TILES))
-        transforms = tiles * (sizes.channels + sizes.filters) * steps / (self.lanes() * threads)
-        return self._product_cycles(sizes, size * size, tiles, threads) + transforms
+        transforms = tiles * (sizes.channels + sizes.filters) * frequencies * steps / (self.lanes() * threads)
+        return self._product_cycles(sizes, frequencies, tiles, threads) + transforms

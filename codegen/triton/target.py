@@ -39,7 +39,7 @@ class GpuTarget(Gpu):
     def has_loops(self) -> bool:
         return False
 
-    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int] = (4, 2)) -> int:
+    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int]) -> int:
         """0: convolutions are implicit matrix products."""
         return 0
 

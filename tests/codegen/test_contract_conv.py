@@ -13,7 +13,7 @@ from contractions import HOST, Runner, conv_reference
 from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.contract.line_taps import line_taps
 from mxforge.codegen.llvm.emitter import ModuleBuilder
-from mxforge.codegen.llvm.schedule.contract import direct_blocks, winograd_blocks
+from mxforge.codegen.llvm.schedule.contract import conv_sizes, direct_blocks, winograd_blocks, winograd_tiles
 from mxforge.codegen.llvm.schedule.describe import ContractionError, ConvShape, describe_contraction
 from mxforge.codegen.llvm.schedule.kinds import DepthwiseSchedule, RegisterTile, TileSchedule, WinogradSchedule
 from mxforge.codegen.llvm.target import AVX2
@@ -239,6 +239,23 @@ def test_winograd(output: int, tiles: int, fused: bool) -> None:
     whole = -(-11 // output) * -(-13 // output)
     runner = Runner(kernel, schedule=replace(schedule, tiles=tiles or whole, fused=fused), values={"x": x, "w": w})
     close(runner.run(), conv_reference(x, w, case.spec))
+
+
+@pytest.mark.parametrize("taps", [(1, 7), (7, 1), (5, 5), (5, 1), (1, 3)], ids=str)
+@pytest.mark.parametrize("fused", [True, False])
+def test_winograd_of_other_windows(taps: tuple[int, int], fused: bool) -> None:
+    pad = (taps[0] // 2, taps[1] // 2)
+    spec = ConvSpec((1, 1), pad, pad)
+    case = Case((2, 24, 8, 10), (40, 24, *taps), spec, Layout(8, ((3, 6), (3, 6))), B8)
+    x, w = make(case)
+    kernel = conv_kernel(case.x, case.w, spec, x_layout=case.x_layout, out_layout=B8)
+    shape = shape_of(case)
+    for output in conv_sizes(shape).winograd_tiles:
+        schedule = winograd_blocks(shape, output, HOST)
+        whole = winograd_tiles(shape, output)
+        schedule = replace(schedule, tiles=whole // 2 + 1 if fused else whole, fused=fused)
+        runner = Runner(kernel, schedule=schedule, values={"x": x, "w": w})
+        close(runner.run(), conv_reference(x, w, spec))
 
 
 def load(buffer: str, index: Index) -> Load:

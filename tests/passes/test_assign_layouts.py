@@ -90,10 +90,26 @@ def test_tiles_are_chosen_by_size() -> None:
 
     def tile(outputs: int, **changes: object) -> int:
         window = ConvWindow(outputs=outputs, taps=3, stride=1, dilation=1, interior=1)
-        return AVX512.winograd_tile(replace(sizes, windows=(window, window), **changes))  # type: ignore[arg-type]
+        found = replace(sizes, windows=(window, window), **changes)  # type: ignore[arg-type]
+        return AVX512.winograd_tile(found, found.winograd_tiles)
 
     assert (tile(56), tile(7), tile(2)) == (4, 2, 0)
     assert tile(56, groups=2) == tile(56, channels=8) == tile(56, accumulator=DType.F64) == 0
+
+
+@pytest.mark.parametrize(
+    ("taps", "chosen"), [((1, 7), 3), ((7, 1), 3), ((5, 5), 3), ((1, 3), 4), ((7, 7), 0), ((3, 5), 0)]
+)
+def test_tiles_are_chosen_by_window(taps: tuple[int, int], chosen: int) -> None:
+    """The halo has room for tiles along the axes that have several taps."""
+    b = CoreBuilder()
+    x = conv(b, b.input(tensor(1, 16, 17, 17)), 64, 1, 0)
+    pad = tuple((n // 2, n // 2) for n in taps)
+    weights = b.input(tensor(64, 64, *taps), parameter=True)
+    graph = run_pass(LAYOUTS, b.build([b.conv(x, weights, (1, 1), pad)]), AVX512)
+    tile = [chosen if n > 1 and chosen else 1 for n in taps]
+    room = tuple((lo, hi + -17 % t) for (lo, hi), t in zip(pad, tile, strict=True))
+    assert layouts(graph, "conv")[0] == Layout(16, room)
 
 
 def test_few_input_channels_stay_row_major() -> None:

@@ -27,6 +27,7 @@ from .points import FILL_LANES, fill_table, tile_cover
 from .problem import Problem, Segment
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument, panel_kinds
 from .vector_epilogue import SUM, Access, VectorEpilogue
+from .winograd_math import Filtering, Tile, frequencies
 from .winograd_pack import WinogradFilters
 from .winograd_parts import OutputKernel, input_kernel, output_kernel
 
@@ -61,10 +62,15 @@ class WinogradLayout:
         return self.frequencies * self.product_step
 
 
+def winograd_tile(shape: ConvShape, schedule: WinogradSchedule) -> Tile:
+    down, along = (Filtering(w.tile(schedule.output), w.taps) for w in shape.windows)
+    return down, along
+
+
 def winograd_layout(shape: ConvShape, schedule: WinogradSchedule, block: int) -> WinogradLayout:
     widest = max(t.vectors for t in (schedule.main, schedule.last) if t) * schedule.lanes
     return WinogradLayout(
-        frequencies=(schedule.output + 2) ** 2,
+        frequencies=frequencies(winograd_tile(shape, schedule)),
         channels=-(-shape.channels // block) * block,
         tiles=schedule.tiles,
         width=widest,
@@ -91,7 +97,7 @@ def winograd_filters(
     channel, taps = weight_strides(shape)
     depth = -(-shape.channels // block) * block
     return WinogradFilters(
-        output=schedule.output,
+        tile=winograd_tile(shape, schedule),
         lanes=schedule.lanes,
         channels=shape.channels,
         depth=depth,
@@ -123,13 +129,15 @@ class WinogradNest:
     ) -> None:
         self.module, self.s, self.shape, self.place, self.kinds = module, schedule, shape, place, kinds
         self.x_slot, self.work_slot, self.used = x_slot, work_slot, used
-        m = schedule.output
+        self.tile = winograd_tile(shape, schedule)
+        self.outputs = tuple(a.outputs for a in self.tile)
         self.sizes = winograd_layout(shape, schedule, place.block)
-        self.grid = (shape.images, *(-(-w.extent // m) for w in shape.windows))
+        steps = tuple(zip(shape.windows, self.outputs, strict=True))
+        self.grid = (shape.images, *(-(-w.extent // m) for w, m in steps))
         self.tiles = self.grid[0] * self.grid[1] * self.grid[2]
         self.blocks = -(-self.tiles // schedule.tiles)
         self.last_block = self.tiles - (self.blocks - 1) * schedule.tiles
-        self.ragged = is_symbolic(self.tiles) or any(w.extent % m for w in shape.windows)
+        self.ragged = is_symbolic(self.tiles) or any(w.extent % m for w, m in steps)
         self.epilogue = epilogue
         self.tables = point_tables(epilogue.out.view, epilogue.views)
         self.code = epilogue.vectorized(self.tables)
@@ -207,16 +215,16 @@ class WinogradNest:
     # Input transform
 
     def _fill_inputs(self, first: Value, count: Value) -> None:
-        f, m = self.f, self.s.output
+        f, (down, along) = self.f, self.outputs
         self.input_table = f.alloca(I32, self.s.tiles + FILL_LANES)
         rows, columns = self.place.space
-        fill_table(f, self.input_table, first, count, self.grid, (self.place.image, m * rows, m * columns))
+        fill_table(f, self.input_table, first, count, self.grid, (self.place.image, down * rows, along * columns))
         self.x = f.gep(argument(f, self.x_slot), self.place.base, F32)
 
     def _transform_inputs(self, c: Value, count: Value) -> None:
         """Transform one block of channels of `count` tiles."""
         f, block = self.f, self.place.block
-        symbol = input_kernel(self.module, self.s.output, self.s.lanes, block)
+        symbol = input_kernel(self.module, self.tile, self.s.lanes, block)
         x = f.gep(self.x, c * self.place.channel, F32)
         v = f.gep(self.inputs, c * (self.s.tiles * block), F32)
         f.call_void(
@@ -232,9 +240,9 @@ class WinogradNest:
     # Products and output transform
 
     def _fill_outputs(self, first: Value, count: Value) -> None:
-        f, m = self.f, self.s.output
-        walks = [(n, m * h, m * w) for n, h, w in (_three(s) for s in self.tables.strides)]
-        walks += [(0, m, 0), (0, 0, m)] if self.ragged else []
+        f, (down, along) = self.f, self.outputs
+        walks = [(n, down * h, along * w) for n, h, w in (_three(s) for s in self.tables.strides)]
+        walks += [(0, down, 0), (0, 0, along)] if self.ragged else []
         self.offsets = [f.alloca(I32, self.s.tiles + FILL_LANES) for _ in walks]
         for table, walk in zip(self.offsets, walks, strict=True):
             fill_table(f, table, first, count, self.grid, walk)
@@ -336,7 +344,7 @@ class WinogradNest:
         f = self.f
         columns = tuple(s[2] for s in self.tables.strides)
         spec = OutputKernel(
-            output=self.s.output,
+            tile=self.tile,
             lanes=self.s.lanes,
             tables=len(self.tables.strides),
             columns=columns,

@@ -28,13 +28,14 @@ from .problem import Box
 from .tiles import KERNEL_PARAMETERS, argument, workspace_slot
 from .transpose import store_transposed
 from .weight_gradient_tile import GradientTile, gradient_tile
-from .winograd_math import gradient_transform, transform_square
+from .winograd_math import Filtering, frequencies, gradient_transform, transform_tile
 from .winograd_parts import cotangent_kernel, input_kernel
 
 _LINE = 16
 """The number of floats in a cache line."""
 
-_FREQUENCIES = (TILE + 2) ** 2
+_SQUARE = (Filtering(TILE, 3), Filtering(TILE, 3))
+_FREQUENCIES = frequencies(_SQUARE)
 
 
 def emit_winograd_gradient(
@@ -95,7 +96,7 @@ class _Nest:
         self.panels = gradient_panels(shape.filters, block, lanes, schedule.main, schedule.last)
         self.width = max(kind.tile.vectors for kind in self.panels) * lanes
         filters = sum(kind.tile.vectors * (kind.end - kind.begin) for kind in self.panels) * lanes
-        kernels = input_kernel(module, TILE, lanes, block), cotangent_kernel(module, TILE, lanes, block)
+        kernels = input_kernel(module, _SQUARE, lanes, block), cotangent_kernel(module, _SQUARE, lanes, block)
         self.data = _Transformed(data, -(-shape.channels // block), schedule.tiles, 0, kernels[0], TILE + 2)
         self.cotangent = _Transformed(cotangent, -(-filters // block), schedule.tiles, self.data.end, kernels[1], TILE)
         self.units = -(-shape.channels // schedule.channels)
@@ -339,6 +340,6 @@ def _emit_result(f: FunctionBuilder, lanes: int, vectors: int, parts: int) -> No
                 found = found + f.load(f.gep(at, part * k, F32), vector)
             return found
 
-        for y, line in enumerate(transform_square(f, TILE, gradient_transform, total, size)):
+        for y, line in enumerate(transform_tile(f, _SQUARE, gradient_transform, total, (size, size))):
             for x, value in enumerate(line):
                 f.store(value, f.gep(target, (y * 3 + x) * vectors * lanes, F32))

@@ -1,97 +1,165 @@
-"""The transforms of Winograd's minimal filtering F(m x m, 3x3), m 2 or 4, on vectors of channels.
+"""The transforms of Winograd's minimal filtering F(m, r), m outputs of r taps, on vectors of channels.
 
-With filters g, inputs d and outputs y, y = A^T [G g . B^T d], so the gradient of g is G^T [A dy . B^T d].
+With filters g, inputs d and outputs y, y = A^T [G g . B^T d], so the gradient of g is G^T [A dy . B^T d]. Two axes are
+transformed one after the other; an axis with one tap is not transformed.
 
-F(4x4) interpolates at 0, +-1/sqrt2, +-sqrt2 and infinity. This takes as many operations as the usual 0, +-1, +-2, and
-the error is 2 to 5 times smaller (about that of direct convolution in float32).
+Polynomials are interpolated at 0, pairs +-p and, if their number m + r - 1 is even, infinity. The points are those with
+the smallest errors. F(4, 3) at 0, +-1/sqrt2, +-sqrt2 and infinity takes as many operations as at the usual 0, +-1, +-2,
+and the error is 2 to 5 times smaller (about that of direct convolution in float32).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
 
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder
 
-_A, _B = 0.5**0.5, 2.0**0.5
+_PAIRS: dict[int, tuple[float, ...]] = {
+    1: (),
+    4: (1.0,),
+    6: (0.5**0.5, 2.0**0.5),
+    7: (0.55, 1.2, 3.0),
+    9: (0.45, 0.9, 1.5, 3.0),
+}
+"""The positive points by the number of all points."""
+
 Vector = list[Value]
 
 
-def filter_matrix(m: int) -> list[list[float]]:
-    """G, (m + 2) x 3: the transform of a filter's taps g is G g."""
-    if m == 2:
-        return [[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]]
-    near, far = 2 * _A**2 * (_A**2 - _B**2), 2 * _B**2 * (_B**2 - _A**2)
-    scales = ((0.0, (_A * _B) ** 2), (_A, near), (-_A, near), (_B, far), (-_B, far))
-    return [*([p**j / d for j in range(3)] for p, d in scales), [0, 0, 1]]
+@dataclass(frozen=True, slots=True)
+class Filtering:
+    """F(outputs, taps) along one axis: `size` elements give `outputs` sums of `taps` products."""
+
+    outputs: int
+    taps: int
+
+    @property
+    def size(self) -> int:
+        return self.outputs + self.taps - 1
+
+    @property
+    def pairs(self) -> tuple[float, ...]:
+        return _PAIRS[self.size]
+
+    @property
+    def has_infinity(self) -> bool:
+        return self.size % 2 == 0
 
 
-def input_transform(f: FunctionBuilder, m: int, d: Vector) -> Vector:
-    """B^T d for m + 2 elements d. The rows for +-p share their even and odd parts."""
-    if m == 2:
-        return [d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]]
-    even_a, odd_a = f.fma(d[2], -_B * _B, d[4]), f.fma(d[1], -_B * _B, d[3])
-    even_b, odd_b = f.fma(d[2], -_A * _A, d[4]), f.fma(d[1], -_A * _A, d[3])
-    middle = -_A * _A - _B * _B
-    return [
-        f.fma(d[2], middle, d[0] + d[4]),
-        *(f.fma(odd_a, s * _A, even_a) for s in (1, -1)),
-        *(f.fma(odd_b, s * _B, even_b) for s in (1, -1)),
-        f.fma(d[3], middle, d[1] + d[5]),
-    ]
+Tile = tuple[Filtering, Filtering]
+"""The filterings along rows and columns of an image."""
 
 
-def output_transform(f: FunctionBuilder, m: int, d: Vector) -> Vector:
-    """A^T d for m + 2 elements d: m outputs."""
-    if m == 2:
-        return [d[0] + d[1] + d[2], d[1] - d[2] - d[3]]
-    even_a, odd_a, even_b, odd_b = d[1] + d[2], d[1] - d[2], d[3] + d[4], d[3] - d[4]
-
-    def power(n: int, x: Value, y: Value) -> Value:
-        return f.fma(y, _B**n, x * _A**n)
-
-    return [d[0] + even_a + even_b, power(1, odd_a, odd_b), power(2, even_a, even_b), power(3, odd_a, odd_b) + d[5]]
+def frequencies(tile: Tile) -> int:
+    return tile[0].size * tile[1].size
 
 
-def cotangent_transform(f: FunctionBuilder, m: int, d: Vector) -> Vector:
-    """A d for 4 cotangents d: 6 elements."""
-    assert m == 4
+def tile_name(tile: Tile) -> str:
+    """A name for functions that transform such tiles."""
+    return "x".join(f"{a.outputs}.{a.taps}" for a in tile)
+
+
+def _even_polynomial(points: Sequence[float]) -> list[float]:
+    """The coefficients of the product of (t^2 - p^2) as a polynomial in t^2, the constant first."""
+    found = [1.0]
+    for p in points:
+        square = p * p
+        found = [low - high * square for low, high in zip([0.0, *found], [*found, 0.0], strict=True)]
+    return [round(c) if abs(c - round(c)) < 1e-12 else c for c in found]
+
+
+def _others(a: Filtering, p: float) -> list[float]:
+    return [q for q in a.pairs if q != p]
+
+
+def filter_matrix(a: Filtering) -> list[list[float]]:
+    """G, size x taps: the transform of a filter's taps g is G g."""
+    scales = [(0.0, prod(p * p for p in a.pairs))]
+    for p in a.pairs:
+        scale = 2 * p * p * prod(p * p - q * q for q in _others(a, p))
+        scales += [(p, scale), (-p, scale)]
+    rows = [[p**j / scale for j in range(a.taps)] for p, scale in scales]
+    return [*rows, [0.0] * (a.taps - 1) + [1.0]] if a.has_infinity else rows
+
+
+def input_transform(f: FunctionBuilder, a: Filtering, d: Vector) -> Vector:
+    """B^T d for `size` elements d. The rows for +-p share their even and odd parts."""
+    whole = _even_polynomial(a.pairs)
+    sign = -1 if len(a.pairs) % 2 else 1
+    found = [combine(f, [sign * c for c in whole], d[: 2 * len(whole) - 1 : 2])]
+    for p in a.pairs:
+        rest = _even_polynomial(_others(a, p))
+        even, odd = combine(f, rest, d[2 : 2 * len(whole) : 2]), combine(f, rest, d[1 : 2 * len(whole) - 1 : 2])
+        found += [even + odd, even - odd] if p == 1 else [f.fma(odd, s * p, even) for s in (1, -1)]
+    return [*found, combine(f, whole, d[1::2])] if a.has_infinity else found
+
+
+def output_transform(f: FunctionBuilder, a: Filtering, d: Vector) -> Vector:
+    """A^T d for `size` elements d: `outputs` sums."""
+    pairs = [(d[2 * k + 1], d[2 * k + 2]) for k in range(len(a.pairs))]
+    even, odd = [x + y for x, y in pairs], [x - y for x, y in pairs] if a.outputs > 1 else []
+    found: Vector = []
+    for n in range(a.outputs):
+        weights, taps = [p**n for p in a.pairs], list(odd if n % 2 else even)
+        ends = [d[0]] * (n == 0) + [d[-1]] * (a.has_infinity and n == a.outputs - 1)
+        found.append(combine(f, [*weights, *(1.0 for _ in ends)], [*taps, *ends]))
+    return found
+
+
+def cotangent_transform(f: FunctionBuilder, a: Filtering, d: Vector) -> Vector:
+    """A d for `outputs` cotangents d: `size` elements."""
     found = [d[0]]
-    for p in (_A, _B):
-        even, odd = f.fma(d[2], p * p, d[0]), f.fma(d[3], p**3, d[1] * p)
+    for p in a.pairs:
+        powers = [p**n for n in range(a.outputs)]
+        even, odd = combine(f, powers[::2], d[::2]), combine(f, powers[1::2], d[1::2])
         found += [even + odd, even - odd]
-    return [*found, d[3]]
+    return [*found, d[-1]] if a.has_infinity else found
 
 
-def gradient_transform(f: FunctionBuilder, m: int, d: Vector) -> Vector:
-    """G^T d for 6 sums of products d: the gradients of 3 taps."""
-    assert m == 4
-    matrix = filter_matrix(m)
-    near, far = matrix[1], matrix[3]
-    even_a, odd_a, even_b, odd_b = d[1] + d[2], d[1] - d[2], d[3] + d[4], d[3] - d[4]
-    return [
-        f.fma(d[0], matrix[0][0], f.fma(even_b, far[0], even_a * near[0])),
-        f.fma(odd_b, far[1], odd_a * near[1]),
-        d[5] + f.fma(even_b, far[2], even_a * near[2]),
-    ]
+def gradient_transform(f: FunctionBuilder, a: Filtering, d: Vector) -> Vector:
+    """G^T d for `size` sums of products d: the gradients of the taps."""
+    matrix = filter_matrix(a)
+    pairs = range(1, 2 * len(a.pairs), 2)
+    even, odd = [d[k] + d[k + 1] for k in pairs], [d[k] - d[k + 1] for k in pairs]
+    found: Vector = []
+    for n in range(a.taps):
+        ends = ([(matrix[0][0], d[0])] if n == 0 else []) + ([(1.0, d[-1])] if n == a.taps - 1 else [])
+        weights = [*(matrix[k][n] for k in pairs), *(w for w, _ in ends)]
+        found.append(combine(f, weights, [*(odd if n % 2 else even), *(v for _, v in ends)]))
+    return found
 
 
-Transform = Callable[[FunctionBuilder, int, Vector], Vector]
+Transform = Callable[[FunctionBuilder, Filtering, Vector], Vector]
 
 
-def transform_square(
-    f: FunctionBuilder, m: int, transform: Transform, read: Callable[[int, int], Value], size: int
+def transform_tile(
+    f: FunctionBuilder,
+    tile: Tile,
+    transform: Transform,
+    read: Callable[[int, int], Value],
+    size: tuple[int, int],
 ) -> list[list[Value]]:
-    """The transform along columns, then along rows, of a square of `size`: result[row][column]."""
-    columns = [transform(f, m, [read(y, x) for y in range(size)]) for x in range(size)]
-    return [transform(f, m, [c[y] for c in columns]) for y in range(len(columns[0]))]
+    """The transform along columns, then along rows, of size[0] rows of size[1] elements: result[row][column]."""
+    down, along = (_axis(f, transform, a) for a in tile)
+    columns = [down([read(y, x) for y in range(size[0])]) for x in range(size[1])]
+    return [along([c[y] for c in columns]) for y in range(len(columns[0]))]
+
+
+def _axis(f: FunctionBuilder, transform: Transform, a: Filtering) -> Callable[[Vector], Vector]:
+    return lambda d: d if a.size == 1 else transform(f, a, d)
 
 
 def combine(f: FunctionBuilder, weights: Sequence[float], taps: Sequence[Value]) -> Value:
-    """sum(weights * taps) without zero weights."""
+    """sum(weights * taps): first those with weight 1, without those with weight 0."""
+    terms = sorted(zip(weights, taps, strict=True), key=lambda term: term[0] != 1)
     total: Value | None = None
-    for w, t in zip(weights, taps, strict=True):
-        if w:
+    for w, t in terms:
+        if w == 1:
+            total = t if total is None else total + t
+        elif w:
             total = t * w if total is None else f.fma(t, w, total)
     assert total is not None
     return total

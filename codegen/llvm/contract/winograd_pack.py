@@ -1,4 +1,4 @@
-"""Transforms filters of 3x3 convolutions for Winograd and packs them in panels, for each frequency and block of output
+"""Transforms filters of convolutions for Winograd and packs them in panels, for each frequency and block of output
 channels.
 """
 
@@ -13,7 +13,7 @@ from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import F32, F64, I64, memory_type_of, type_of
 from .problem import WeightSource
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument
-from .winograd_math import combine, filter_matrix
+from .winograd_math import Tile, combine, filter_matrix, frequencies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class WinogradFilters:
     are strides of the weights.
     """
 
-    output: int
+    tile: Tile
     lanes: int
     channels: int
     depth: int
@@ -37,7 +37,7 @@ class WinogradFilters:
 
     @property
     def frequencies(self) -> int:
-        return (self.output + 2) ** 2
+        return frequencies(self.tile)
 
     @property
     def vectors(self) -> int:
@@ -93,12 +93,12 @@ class _Packer:
 
     def _transform(self, start: Value, places: Value, mask: Value, target: Value, width: Value) -> None:
         f, p = self.f, self.p
-        matrix = filter_matrix(p.output)
-        taps = [[self._tap(start, y, x, places, mask) for x in range(3)] for y in range(3)]
-        half = [[combine(f, g, [taps[y][x] for y in range(3)]) for x in range(3)] for g in matrix]
+        (rows, columns), (down, along) = p.tile, (filter_matrix(axis) for axis in p.tile)
+        taps = [[self._tap(start, y, x, places, mask) for x in range(columns.taps)] for y in range(rows.taps)]
+        half = [[combine(f, g, [line[x] for line in taps]) for x in range(columns.taps)] for g in down]
         for a, row in enumerate(half):
-            for b, g in enumerate(matrix):
-                frequency = a * len(matrix) + b
+            for b, g in enumerate(along):
+                frequency = a * len(along) + b
                 value = f.convert(combine(f, g, row), "float")
                 f.store(value, f.gep(target, width * (frequency * p.depth), value.type.scalar))
 

@@ -10,24 +10,33 @@ from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import F32, I32, I64, PTR
 from .micro import EpilogueWriter
 from .vector_epilogue import VectorEpilogue
-from .winograd_math import Transform, cotangent_transform, input_transform, output_transform, transform_square
+from .winograd_math import (
+    Tile,
+    Transform,
+    cotangent_transform,
+    input_transform,
+    output_transform,
+    tile_name,
+    transform_tile,
+)
 
 
-def input_kernel(module: ModuleBuilder, m: int, lanes: int, block: int) -> str:
+def input_kernel(module: ModuleBuilder, tile: Tile, lanes: int, block: int) -> str:
     """The symbol of `(input, V, table, tiles, row, step)`, which transforms `tiles` tiles of one block of channels.
     `table` holds each tile's offset in the input, `row` is the stride between image rows, `step` the stride between
     frequencies.
     """
-    return _tile_kernel(module, "input", input_transform, m, m + 2, lanes, block)
+    return _tile_kernel(module, "input", input_transform, tile, (tile[0].size, tile[1].size), lanes, block)
 
 
-def cotangent_kernel(module: ModuleBuilder, m: int, lanes: int, block: int) -> str:
-    """The symbol of a function like that of `input_kernel`, which transforms tiles of m x m cotangents."""
-    return _tile_kernel(module, "cotangent", cotangent_transform, m, m, lanes, block)
+def cotangent_kernel(module: ModuleBuilder, tile: Tile, lanes: int, block: int) -> str:
+    """The symbol of a function like that of `input_kernel`, which transforms tiles of cotangents."""
+    size = tile[0].outputs, tile[1].outputs
+    return _tile_kernel(module, "cotangent", cotangent_transform, tile, size, lanes, block)
 
 
 def _tile_kernel(
-    module: ModuleBuilder, what: str, transform: Transform, m: int, size: int, lanes: int, block: int
+    module: ModuleBuilder, what: str, transform: Transform, tile: Tile, size: tuple[int, int], lanes: int, block: int
 ) -> str:
     def emit(owner: ModuleBuilder) -> None:
         parameters = [
@@ -39,27 +48,31 @@ def _tile_kernel(
             ("step", I64, ""),
         ]
         f = owner.function(name, None, parameters, linkage="internal", attributes="nounwind noinline")
-        _emit_tiles(f, transform, m, size, lanes, block)
+        _emit_tiles(f, transform, tile, size, lanes, block)
         f.ret()
 
-    name = f"winograd.{what}{m}.{lanes}.{block}"
+    name = f"winograd.{what}{tile_name(tile)}.{lanes}.{block}"
     return module.inner(name, emit)
 
 
-def _emit_tiles(f: FunctionBuilder, transform: Transform, m: int, size: int, lanes: int, block: int) -> None:
-    """Transform squares of `size` elements to m + 2 by m + 2 frequencies."""
+def _emit_tiles(
+    f: FunctionBuilder, transform: Transform, tile: Tile, size: tuple[int, int], lanes: int, block: int
+) -> None:
+    """Transform `size` elements to the frequencies of a tile."""
     x, v, table, tiles, row, step = f.args
     vector = F32.with_lanes(lanes)
     with f.loop(0, tiles) as t:
         start = f.gep(x, f.convert(f.load(f.gep(table, t, I32), I32), "i64"), F32)
         target = f.gep(v, t * block, F32)
         with f.loop(0, block, lanes) as c:
-            rows = [f.gep(f.gep(start, c, F32), row * y, F32) for y in range(size)]
-            found = transform_square(f, m, transform, lambda y, x: f.load(f.gep(rows[y], x * block, F32), vector), size)
+            rows = [f.gep(f.gep(start, c, F32), row * y, F32) for y in range(size[0])]
+            found = transform_tile(
+                f, tile, transform, lambda y, x: f.load(f.gep(rows[y], x * block, F32), vector), size
+            )
             at = f.gep(target, c, F32)
             for y, line in enumerate(found):
                 for k, value in enumerate(line):
-                    f.store(value, f.gep(at, step * (y * (m + 2) + k), F32))
+                    f.store(value, f.gep(at, step * (y * tile[1].size + k), F32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +81,7 @@ class OutputKernel:
     image. `valid` is the number of channels of the vector that are not padding (0: all, -1: none).
     """
 
-    output: int
+    tile: Tile
     lanes: int
     tables: int
     columns: tuple[int, ...]
@@ -79,7 +92,7 @@ class OutputKernel:
     @property
     def name(self) -> str:
         digest = hashlib.blake2s(repr(self).encode(), digest_size=6).hexdigest()
-        return f"winograd.output{self.output}.{digest}"
+        return f"winograd.output{tile_name(self.tile)}.{digest}"
 
 
 def output_kernel(module: ModuleBuilder, spec: OutputKernel) -> str:
@@ -129,12 +142,12 @@ class _Output:
         writer.preload(0)
         with f.loop(0, tiles) as t:
             start = f.gep(products, t * width, F32)
-            size, vector = spec.output + 2, F32.with_lanes(spec.lanes)
-            found = transform_square(
+            size, vector = (spec.tile[0].size, spec.tile[1].size), F32.with_lanes(spec.lanes)
+            found = transform_tile(
                 f,
-                spec.output,
+                spec.tile,
                 output_transform,
-                lambda y, x: f.load(f.gep(start, step * (y * size + x), F32), vector),
+                lambda y, x: f.load(f.gep(start, step * (y * size[1] + x), F32), vector),
                 size,
             )
             offsets = [f.convert(f.load(f.gep(p, t, I32), I32), "i64") for p in tables]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from ....ir.kernel import dtype_of
 from ....ir.symbolic import deferred, is_symbolic
@@ -148,8 +149,8 @@ def _rows_of_unit(rows: int, vectors: int, threads: int) -> int:
 
 
 def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
-    """Input positions that tiles of `output` outputs read along each axis."""
-    return tuple(_reach(w.extent, output) for w in shape.windows)
+    """Input positions that tiles of `output` outputs read along each axis with several taps."""
+    return tuple(_reach(w.extent, w.taps, output) for w in shape.windows)
 
 
 def conv_sizes(shape: ConvShape) -> ConvSizes:
@@ -170,7 +171,7 @@ def conv_sizes(shape: ConvShape) -> ConvSizes:
 
 
 def schedule_winograd(shape: ConvShape, target: Cpu) -> WinogradSchedule | None:
-    """F(4x4) or F(2x2) if the target chooses it and the input's buffer has a large enough halo, else None."""
+    """Winograd if the target chooses it and the input's buffer has a large enough halo, else None."""
     tile = int(deferred(_winograd_tile, conv_sizes(shape), _room(shape), target))
     return winograd_blocks(shape, tile, target) if tile else None
 
@@ -178,18 +179,20 @@ def schedule_winograd(shape: ConvShape, target: Cpu) -> WinogradSchedule | None:
 def _winograd_tile(sizes: ConvSizes, room: tuple[int, ...], target: Cpu) -> int:
     """The tile that the target chooses among those that read at most `room` input positions; 0 for none."""
     windows = tuple(zip(sizes.windows, room, strict=True))
-    return target.winograd_tile(sizes, [m for m in (4, 2) if all(_reach(w.outputs, m) <= n for w, n in windows)])
+    fits = [m for m in sizes.winograd_tiles if all(_reach(w.outputs, w.taps, m) <= n for w, n in windows)]
+    return target.winograd_tile(sizes, fits)
 
 
-def _reach(extent: int, output: int) -> int:
+def _reach(extent: int, taps: int, output: int) -> int:
     """Input positions that tiles of `output` outputs read along an axis."""
-    return output * -(-extent // output) + 2
+    return (output * -(-extent // output) if taps > 1 else extent) + taps - 1
 
 
 def has_winograd_room(shape: ConvShape, m: int) -> bool:
-    """True if Winograd's transforms can compute tiles of m x m outputs, and the input's buffer has what they read."""
+    """True if Winograd's transforms can compute tiles of m outputs along each axis with several taps, and the input's
+    buffer has what they read."""
     room = zip(winograd_reach(shape, m), _room(shape), strict=True)
-    return conv_sizes(shape).has_winograd and all(need <= found for need, found in room)
+    return m in conv_sizes(shape).winograd_tiles and all(need <= found for need, found in room)
 
 
 def has_room(operand: WindowedOperand, room: tuple[int, ...]) -> bool:
@@ -216,7 +219,7 @@ def winograd_blocks(shape: ConvShape, m: int, target: Cpu) -> WinogradSchedule:
     widest = max(2, target.l1_bytes * 3 // 8 // (4 * c.lanes * shape.channels))
     main, last = choose_tiles(c.vectors, tiles, c.unit, target, widest)
     products = Products(
-        frequencies=(m + 2) ** 2,
+        frequencies=prod(w.tile(m) + w.taps - 1 for w in shape.windows),
         channels=shape.channels,
         filters=c.vectors * c.lanes,
         width=main.vectors * c.lanes,
@@ -228,11 +231,8 @@ def winograd_blocks(shape: ConvShape, m: int, target: Cpu) -> WinogradSchedule:
 
 
 def winograd_tiles(shape: ConvShape, m: int) -> int:
-    """The tiles of m x m outputs of all images."""
-    tiles = shape.images
-    for w in shape.windows:
-        tiles *= -(-w.extent // m)
-    return tiles
+    """The tiles of all images, which have m outputs along each axis with several taps."""
+    return shape.images * prod(-(-w.extent // w.tile(m)) for w in shape.windows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,8 +46,8 @@ class TileSchedule(ContractionSchedule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinogradSchedule(ContractionSchedule):
-    """Winograd F(output x output, 3x3) with `tiles` of the image in a block; `main` is the register tile of the
-    products.
+    """Winograd with tiles of `output` outputs along each axis that has several taps, of which `tiles` are a block;
+    `main` is the register tile of the products.
 
     `fused`: one launch over blocks of tiles does both transforms and products; else (few tiles) one launch transforms
     the input and a second one runs over panels of output channels. With symbolic tiles the code contains both variants.

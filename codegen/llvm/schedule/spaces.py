@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from ..cpu import Cpu
 from .contract import (
     Channels,
+    conv_sizes,
     direct_blocks,
     direct_channels,
     has_micro_kernel,
@@ -48,7 +49,6 @@ _MOST_POINTS = 4096
 _MOST_SUMS = 4 << 20
 """Bytes of a worker's sums between the parts of a reduction."""
 _MOST_PREFETCH = 16
-_WINOGRAD_TILES = (4, 2)
 
 
 class Space(ABC, Generic[S]):
@@ -273,7 +273,7 @@ def _direct(shape: ConvShape, target: Cpu) -> TileSpace:
 
 
 def _winograd(shape: ConvShape, target: Cpu) -> tuple[WinogradSpace, ...]:
-    sizes = [m for m in _WINOGRAD_TILES if has_winograd_room(shape, m)]
+    sizes = [m for m in conv_sizes(shape).winograd_tiles if has_winograd_room(shape, m)]
     if not sizes:
         return ()
     channels = winograd_channels(shape, target)

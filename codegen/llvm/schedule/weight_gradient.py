@@ -121,9 +121,8 @@ def schedule_winograd_gradient(shape: WeightGradientShape, target: Cpu) -> Winog
         return None
     room = gradient_room(shape)
     operands = zip((shape.data, shape.cotangent), room, strict=True)
-    if not all(has_room(o, n) for o, n in operands) or not target.winograd_tile(
-        gradient_sizes(shape), (WINOGRAD_GRADIENT_TILE,)
-    ):
+    sizes = gradient_sizes(shape)
+    if not all(has_room(o, n) for o, n in operands) or not target.winograd_tile(sizes, sizes.winograd_gradient_tiles):
         return None
     return winograd_gradient_blocks(shape, target)
 
