@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from .types import DType
 
 WINOGRAD_TILES: dict[tuple[int, ...], tuple[int, ...]] = {
     (3, 3): (4, 2),
+    (4, 4): (3,),
     (5, 5): (3,),
     (3,): (4, 2),
     (5,): (3,),
@@ -18,6 +19,9 @@ WINOGRAD_TILES: dict[tuple[int, ...], tuple[int, ...]] = {
 }
 """Outputs of a tile of Winograd's transforms along each axis with several taps, by the taps of these axes. Larger tiles
 take fewer multiply-adds and round more: their errors would exceed three times that of direct convolution."""
+
+FEW_CHANNELS = 4
+"""The most channels of an image, which stays row-major on every target."""
 
 WINOGRAD_GRADIENT_TILE = 4
 """The only tile of Winograd's transforms for weight gradients: that of 2 saves little."""
@@ -37,6 +41,11 @@ class ConvWindow:
         """The outputs that a tile of Winograd's transforms has along this axis."""
         return m if self.taps > 1 else 1
 
+    @property
+    def phase(self) -> ConvWindow:
+        """The window over the positions that are a stride apart."""
+        return replace(self, taps=-(-self.taps // self.stride), stride=1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvSizes:
@@ -52,18 +61,32 @@ class ConvSizes:
     windows: tuple[ConvWindow, ...]
 
     @property
+    def phases(self) -> ConvSizes:
+        """The same convolution with stride 1, over an input of which positions that are a stride apart are channels."""
+        channels = self.channels * prod(w.stride for w in self.windows)
+        return replace(self, channels=channels, windows=tuple(w.phase for w in self.windows))
+
+    @property
+    def is_strided(self) -> bool:
+        return any(w.stride > 1 for w in self.windows)
+
+    @property
     def winograd_tiles(self) -> tuple[int, ...]:
-        """The tiles of Winograd's transforms that can compute it: with stride 1 over two axes, in float32."""
-        unit = all((w.stride, w.dilation, w.interior) == (1, 1, 1) for w in self.windows)
+        """The tiles of Winograd's transforms that can compute it, in float32 over two axes: with stride 1, or over the
+        phases of few channels (an image)."""
         plain = len(self.windows) == 2 and self.groups == 1 and self.dtype is self.accumulator is DType.F32
-        if not unit or not plain or self.channels < 16 or self.filters < 16:
+        dense = all((w.dilation, w.interior) == (1, 1) for w in self.windows)
+        few, phases = self.is_strided, self.phases
+        if not plain or not dense or self.filters < 16 or phases.channels < (12 if few else 16):
             return ()
-        return WINOGRAD_TILES.get(tuple(w.taps for w in self.windows if w.taps > 1), ())
+        if few and (self.channels > FEW_CHANNELS or any(w.taps == 1 for w in phases.windows)):
+            return ()
+        return WINOGRAD_TILES.get(tuple(w.taps for w in phases.windows if w.taps > 1), ())
 
     @property
     def winograd_gradient_tiles(self) -> tuple[int, ...]:
         """The tiles of the transforms that can compute the gradient of the weights."""
-        square = all(w.taps == 3 for w in self.windows)
+        square = all((w.taps, w.stride) == (3, 1) for w in self.windows)
         return (WINOGRAD_GRADIENT_TILE,) if square and self.winograd_tiles else ()
 
     def tiles(self, m: int) -> int:

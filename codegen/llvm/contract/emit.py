@@ -13,6 +13,7 @@ from ...emission import Emission, LaunchSpec, Packing
 from ..cpu import Cpu
 from ..emitter import ModuleBuilder
 from ..schedule.contract import (
+    conv_sizes,
     preferred_block,
     schedule_depthwise,
     schedule_direct,
@@ -51,6 +52,7 @@ from ..schedule.weight_gradient import (
 from ..types import Type, type_of
 from .conv import Grouping, InputPlace, conv_problem, conv_walk, input_place
 from .copy_input import emit_copy
+from .copy_phases import emit_phases, phased_place
 from .depthwise import DepthwiseNest, depthwise_filters
 from .depthwise_gradient import emit_depthwise_gradient
 from .elementwise import SumsWalk, emit_elementwise
@@ -174,7 +176,12 @@ def _emit_winograd(
     kernel, slot = shape.kernel, workspace_slot(shape.kernel)
     x = kernel.buffer(shape.x.buffer)
     block = x.layout.block if x.layout else preferred_block(target)
-    place = input_place(shape, block, winograd_reach(shape, schedule.output), blocked=True)
+    sizes, reach = conv_sizes(shape), winograd_reach(shape, schedule.output)
+    place = (
+        phased_place(shape, sizes.phases.channels, block, reach)
+        if sizes.is_strided
+        else input_place(shape, block, reach, blocked=True)
+    )
     problem = conv_problem(shape, place, slot)
     walk = conv_walk(shape, Grouping(groups=1, merged=1, channels=shape.channels, filters=shape.filters))
     points = tuple(extent_of(kernel, a) for a in walk.points)
@@ -182,7 +189,7 @@ def _emit_winograd(
     used = place.elements if place.copied else 0
     epilogue, used = place_sums(epilogue, _sum_count(problem), used)
     finish = _finish(module, kernel, shape.store, _conv_sums(shape, epilogue.out, 1), epilogue, symbol)
-    copies = [emit_copy(module, shape, place, slot, 0, target, f"{symbol}.copy")] if place.copied else []
+    copies = [_winograd_copy(module, shape, place, slot, target, f"{symbol}.copy")] if place.copied else []
     used = -(-used // 16) * 16
     kinds = winograd_kinds(problem, schedule)
     nest = WinogradNest(
@@ -191,6 +198,14 @@ def _emit_winograd(
     packing = winograd_filters(shape, schedule, kinds, place.block, problem)
     size = used + winograd_workspace(shape, schedule, place.block, target)
     return Emission((*copies, *nest.emit(symbol), *finish), size * 4, ((problem.w_slot, packing),))
+
+
+def _winograd_copy(
+    module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, target: Cpu, symbol: str
+) -> LaunchSpec:
+    if conv_sizes(shape).is_strided:
+        return emit_phases(module, shape, place, slot, symbol)
+    return emit_copy(module, shape, place, slot, 0, target, symbol)
 
 
 def _emit_dots(shape: GemmShape, schedule: GemvSchedule, target: Cpu, module: ModuleBuilder, symbol: str) -> Emission:

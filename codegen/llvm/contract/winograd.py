@@ -17,6 +17,7 @@ from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
+from ..schedule.contract import conv_sizes, winograd_sizes
 from ..schedule.describe import ConvShape
 from ..schedule.kinds import RegisterTile, TileSchedule, WinogradSchedule
 from ..types import F32, I1, I32, I64, PTR, memory_type_of
@@ -37,17 +38,19 @@ _LINE = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinogradLayout:
-    """The sizes of the workspace, in floats."""
+    """The sizes of the workspace, in floats: `blocks` blocks of channels, of which `depth` channels are multiplied."""
 
     frequencies: int
-    channels: int
+    blocks: int
+    block: int
+    depth: int
     tiles: int
     width: int
 
     @property
     def input_step(self) -> int:
         """The stride between frequencies of V."""
-        return self.channels * self.tiles + _LINE
+        return self.blocks * self.block * self.tiles + _LINE
 
     @property
     def product_step(self) -> int:
@@ -63,15 +66,19 @@ class WinogradLayout:
 
 
 def winograd_tile(shape: ConvShape, schedule: WinogradSchedule) -> Tile:
-    down, along = (Filtering(w.tile(schedule.output), w.taps) for w in shape.windows)
+    down, along = (Filtering(w.tile(schedule.output), w.taps) for w in winograd_sizes(shape).windows)
     return down, along
 
 
 def winograd_layout(shape: ConvShape, schedule: WinogradSchedule, block: int) -> WinogradLayout:
     widest = max(t.vectors for t in (schedule.main, schedule.last) if t) * schedule.lanes
+    channels = winograd_sizes(shape).channels
+    blocks = -(-channels // block)
     return WinogradLayout(
         frequencies=frequencies(winograd_tile(shape, schedule)),
-        channels=-(-shape.channels // block) * block,
+        blocks=blocks,
+        block=block,
+        depth=blocks * min(block, channels),
         tiles=schedule.tiles,
         width=widest,
     )
@@ -95,17 +102,18 @@ def winograd_filters(
     shape: ConvShape, schedule: WinogradSchedule, kinds: list[PanelKind], block: int, problem: Problem
 ) -> WinogradFilters:
     channel, taps = weight_strides(shape)
-    depth = -(-shape.channels // block) * block
+    down, along = conv_sizes(shape).windows
     return WinogradFilters(
         tile=winograd_tile(shape, schedule),
         lanes=schedule.lanes,
         channels=shape.channels,
-        depth=depth,
+        depth=winograd_layout(shape, schedule, block).depth,
         filters=shape.filters,
         panels=tuple(kinds),
         weights=problem.weights,
         channel=channel,
         taps=(taps[0], taps[1]),
+        windows=(down, along),
     )
 
 
@@ -132,12 +140,13 @@ class WinogradNest:
         self.tile = winograd_tile(shape, schedule)
         self.outputs = tuple(a.outputs for a in self.tile)
         self.sizes = winograd_layout(shape, schedule, place.block)
-        steps = tuple(zip(shape.windows, self.outputs, strict=True))
-        self.grid = (shape.images, *(-(-w.extent // m) for w, m in steps))
+        self.windows = winograd_sizes(shape).windows
+        steps = tuple(zip(self.windows, self.outputs, strict=True))
+        self.grid = (shape.images, *(-(-w.outputs // m) for w, m in steps))
         self.tiles = self.grid[0] * self.grid[1] * self.grid[2]
         self.blocks = -(-self.tiles // schedule.tiles)
         self.last_block = self.tiles - (self.blocks - 1) * schedule.tiles
-        self.ragged = is_symbolic(self.tiles) or any(w.extent % m for w, m in steps)
+        self.ragged = is_symbolic(self.tiles) or any(w.outputs % m for w, m in steps)
         self.epilogue = epilogue
         self.tables = point_tables(epilogue.out.view, epilogue.views)
         self.code = epilogue.vectorized(self.tables)
@@ -194,7 +203,7 @@ class WinogradNest:
 
     @property
     def _channel_blocks(self) -> int:
-        return self.sizes.channels // self.place.block
+        return self.sizes.blocks
 
     def _begin(self, symbol: str, own: int, shared: int = 0) -> FunctionBuilder:
         """A new function. Its workspace has `shared` floats, then `own` floats for each worker."""
@@ -286,26 +295,27 @@ class WinogradNest:
             f.store(rows, f.gep(self.product_context, 1, PTR))
             with f.loop(f.smax(low, kind.begin), f.smin(high, kind.end)) as panel:
                 at = f.add((panel - kind.begin) * width, kind.offset)
-                w = f.gep(weights, at * (self.sizes.channels * self.sizes.frequencies), F32)
+                w = f.gep(weights, at * (self.sizes.depth * self.sizes.frequencies), F32)
                 with f.loop(0, self.sizes.frequencies) as frequency:
                     self._products(kind, frequency, w, step, is_last)
                 self._outputs(kind, panel, count)
 
     def _products(self, kind: PanelKind, frequency: Value, w: Value, step: Value, is_last: Value) -> None:
         """Multiply all tiles of one frequency by the panel's weights."""
-        f, block = self.f, self.place.block
+        f = self.f
         width = kind.tile.vectors * self.s.lanes
         n = f.const(I64, self._channel_blocks)
-        w = f.gep(w, frequency * (self.sizes.channels * width), F32)
+        w = f.gep(w, frequency * (self.sizes.depth * width), F32)
         x = f.gep(self.inputs, frequency * self.sizes.input_step, F32)
         f.store(f.gep(self.products, frequency * self.sizes.product_step, F32), f.gep(self.product_context, 2, PTR))
         whole, ragged = tile_cover(self.s.tiles, kind.tile.rows), tile_cover(self.last_block, kind.tile.rows)
-        ahead = f.gep(w, self.sizes.channels * width, F32)
+        ahead = f.gep(w, self.sizes.depth * width, F32)
         lines = self._channel_blocks * self.s.prefetch * _LINE
+        unroll = self.sizes.depth // self.sizes.blocks
         zero, yes, point, done = f.const(I64, 0), f.const(I1, 1), f.const(I64, 0), f.const(I64, 0)
         for rows in sorted({*whole, *ragged}, reverse=True):
             tiles = f.select(is_last, f.const(I64, ragged.get(rows, 0)), f.const(I64, whole.get(rows, 0)))
-            micro = micro_kernel(self.module, _product_kernel(kind.tile, rows, self.s, block))
+            micro = micro_kernel(self.module, _product_kernel(kind.tile, rows, self.s, unroll))
             with f.loop(0, tiles) as t:
                 nearby = f.gep(ahead, (done + t) * lines, F32) if lines else ahead
                 f.call_void(
@@ -353,7 +363,7 @@ class WinogradNest:
             valid=valid,
         )
         limits = self.offsets[len(self.tables.strides) :] or [f.const(PTR, 0)] * 2
-        sizes = [f.const(I64, w.extent) for w in self.shape.windows]
+        sizes = [f.const(I64, w.outputs) for w in self.windows]
         f.call_void(
             output_kernel(self.module, spec),
             products,
@@ -384,7 +394,7 @@ def _three(strides: tuple[int, ...]) -> tuple[int, int, int]:
     return n, h, w
 
 
-def _product_kernel(tile: RegisterTile, rows: int, schedule: WinogradSchedule, block: int) -> MicroKernel:
+def _product_kernel(tile: RegisterTile, rows: int, schedule: WinogradSchedule, unroll: int) -> MicroKernel:
     """The micro-kernel that stores sums in M."""
     plain = VectorEpilogue(expr=Ref(SUM), loads=(), out=Access(table=1, block=1), dtype=DType.F32)
     return MicroKernel(
@@ -393,7 +403,7 @@ def _product_kernel(tile: RegisterTile, rows: int, schedule: WinogradSchedule, b
         lanes=schedule.lanes,
         rows=rows,
         vectors=tile.vectors,
-        unroll=tuple(range(block)),
+        unroll=tuple(range(unroll)),
         tables=2,
         epilogue=plain,
         prefetches=schedule.prefetch > 0,

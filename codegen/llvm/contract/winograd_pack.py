@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....ir.target import ConvWindow
 from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..cpu import Cpu
@@ -21,8 +22,8 @@ class WinogradFilters:
     """Packed[panel][frequency][input channel][output channel of the panel] in float32, computed in double, with zeros
     for channels that are padding.
 
-    `channels` is the number of input channels, `depth` is that number rounded up to whole blocks; `channel` and `taps`
-    are strides of the weights.
+    `channels` is the number of input channels of a phase, `depth` is that of all phases rounded up to whole blocks;
+    `channel` and `taps` are strides of the weights, and `windows` have the strides between the taps of a phase.
     """
 
     tile: Tile
@@ -34,6 +35,7 @@ class WinogradFilters:
     weights: WeightSource
     channel: int
     taps: tuple[int, int]
+    windows: tuple[ConvWindow, ConvWindow]
 
     @property
     def frequencies(self) -> int:
@@ -73,9 +75,12 @@ class _Packer:
         mask = f.cmp("lt", lanes, p.filters)
         places = lanes * p.weights.filter
         target, width = self._target(vector)
-        with f.loop(0, p.channels) as c:
-            start = f.gep(self.source, c * p.channel, self.element)
-            self._transform(start, places, mask, f.gep(target, c * width, F32), width)
+        down, along = p.windows
+        with f.loop(0, down.stride) as y, f.loop(0, along.stride) as x, f.loop(0, p.channels) as c:
+            self.first = y, x
+            start = f.gep(self.source, f.add(c * p.channel, y * p.taps[0] + x * p.taps[1]), self.element)
+            channel = f.add(f.add(y * along.stride, x) * p.channels, c)
+            self._transform(start, places, mask, f.gep(target, channel * width, F32), width)
 
     def _target(self, vector: Value) -> tuple[Value, Value]:
         """The address of the vector's first packed element, and the width of its panel."""
@@ -103,7 +108,13 @@ class _Packer:
                 f.store(value, f.gep(target, width * (frequency * p.depth), value.type.scalar))
 
     def _tap(self, start: Value, y: int, x: int, places: Value, mask: Value) -> Value:
-        """The weights of tap (y, x) of all filters of a vector, as doubles."""
-        f, weights, (rows, columns) = self.f, self.p.weights, self.p.taps
-        value = f.gather(f.gep(start, y * rows + x * columns, self.element), places, self.element, mask)
+        """The weights of tap (y, x) of a phase of all filters of a vector, as doubles; 0 past the window's end."""
+        f, weights = self.f, self.p.weights
+        offset = 0
+        for tap, first, window, stride in zip((y, x), self.first, self.p.windows, self.p.taps, strict=True):
+            offset += tap * window.stride * stride
+            if (tap + 1) * window.stride > window.taps:
+                inside = f.cmp("lt", f.add(first, tap * window.stride), window.taps)
+                mask = mask & f.splat(inside, mask.type)
+        value = f.gather(f.gep(start, offset, self.element), places, self.element, mask)
         return f.convert(f.convert(value, type_of(weights.rounded).kind), F64.kind)

@@ -36,6 +36,9 @@ _WEIGHTS_OF_UNIT, _INPUTS_OF_UNIT = 0.5, 0.1
 """Reading the weights of a unit takes the time of so many tiles, and reading its inputs that of so many panels. A step
 of a tile of 8 by 4 registers takes 16 cycles and reads 256 bytes of weights, at 32 bytes per cycle."""
 
+_UNLIMITED = 1 << 60
+"""The positions that can be read of an input that is copied."""
+
 _BYTES = (DType.I8, DType.U8)
 
 
@@ -148,11 +151,6 @@ def _rows_of_unit(rows: int, vectors: int, threads: int) -> int:
     return -(-rows // blocks)
 
 
-def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
-    """Input positions that tiles of `output` outputs read along each axis with several taps."""
-    return tuple(_reach(w.extent, w.taps, output) for w in shape.windows)
-
-
 def conv_sizes(shape: ConvShape) -> ConvSizes:
     """The sizes from which the target chooses a schedule."""
     windows = tuple(
@@ -170,6 +168,16 @@ def conv_sizes(shape: ConvShape) -> ConvSizes:
     )
 
 
+def winograd_sizes(shape: ConvShape) -> ConvSizes:
+    """The convolution that Winograd's transforms compute."""
+    return conv_sizes(shape).phases
+
+
+def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
+    """Input positions (of the phases of a strided convolution) that tiles of `output` outputs read along each axis."""
+    return tuple(_reach(w.outputs, w.taps, output) for w in winograd_sizes(shape).windows)
+
+
 def schedule_winograd(shape: ConvShape, target: Cpu) -> WinogradSchedule | None:
     """Winograd if the target chooses it and the input's buffer has a large enough halo, else None."""
     tile = int(deferred(_winograd_tile, conv_sizes(shape), _room(shape), target))
@@ -177,10 +185,15 @@ def schedule_winograd(shape: ConvShape, target: Cpu) -> WinogradSchedule | None:
 
 
 def _winograd_tile(sizes: ConvSizes, room: tuple[int, ...], target: Cpu) -> int:
-    """The tile that the target chooses among those that read at most `room` input positions; 0 for none."""
-    windows = tuple(zip(sizes.windows, room, strict=True))
-    fits = [m for m in sizes.winograd_tiles if all(_reach(w.outputs, w.taps, m) <= n for w, n in windows)]
-    return target.winograd_tile(sizes, fits)
+    """The tile that the target chooses among those that fit; 0 for none."""
+    return target.winograd_tile(sizes, [m for m in sizes.winograd_tiles if _fits(sizes, m, room)])
+
+
+def _fits(sizes: ConvSizes, m: int, room: tuple[int, ...]) -> bool:
+    """True if tiles read at most `room` input positions, or phases of an input that is copied."""
+    windows = zip(sizes.phases.windows, room, strict=True)
+    least = _UNLIMITED if sizes.is_strided else 0
+    return all(max(least, _reach(w.outputs, w.taps, m)) <= n for w, n in windows)
 
 
 def _reach(extent: int, taps: int, output: int) -> int:
@@ -191,8 +204,8 @@ def _reach(extent: int, taps: int, output: int) -> int:
 def has_winograd_room(shape: ConvShape, m: int) -> bool:
     """True if Winograd's transforms can compute tiles of m outputs along each axis with several taps, and the input's
     buffer has what they read."""
-    room = zip(winograd_reach(shape, m), _room(shape), strict=True)
-    return m in conv_sizes(shape).winograd_tiles and all(need <= found for need, found in room)
+    sizes = conv_sizes(shape)
+    return m in sizes.winograd_tiles and _fits(sizes, m, _room(shape))
 
 
 def has_room(operand: WindowedOperand, room: tuple[int, ...]) -> bool:
@@ -205,7 +218,7 @@ def _room(shape: ConvShape | WindowedOperand) -> tuple[int, ...]:
     padding."""
     x = shape.kernel.buffer(shape.x.buffer)
     if x.layout is None:
-        return (1 << 60,) * len(shape.windows)
+        return (_UNLIMITED,) * len(shape.windows)
     size = fixed_shape(x)
     return tuple(
         size[w.dimension] + hi + w.low if lo >= w.low else 0
@@ -216,11 +229,12 @@ def _room(shape: ConvShape | WindowedOperand) -> tuple[int, ...]:
 def winograd_blocks(shape: ConvShape, m: int, target: Cpu) -> WinogradSchedule:
     """Register tiles whose weights stay in the L1 cache, and blocks of tiles as `tile_blocks` chooses them."""
     c, tiles = winograd_channels(shape, target), winograd_tiles(shape, m)
-    widest = max(2, target.l1_bytes * 3 // 8 // (4 * c.lanes * shape.channels))
+    sizes = winograd_sizes(shape)
+    widest = max(2, target.l1_bytes * 3 // 8 // (4 * c.lanes * sizes.channels))
     main, last = choose_tiles(c.vectors, tiles, c.unit, target, widest)
     products = Products(
-        frequencies=prod(w.tile(m) + w.taps - 1 for w in shape.windows),
-        channels=shape.channels,
+        frequencies=prod(w.tile(m) + w.taps - 1 for w in sizes.windows),
+        channels=sizes.channels,
         filters=c.vectors * c.lanes,
         width=main.vectors * c.lanes,
         rows=main.rows,
@@ -232,7 +246,7 @@ def winograd_blocks(shape: ConvShape, m: int, target: Cpu) -> WinogradSchedule:
 
 def winograd_tiles(shape: ConvShape, m: int) -> int:
     """The tiles of all images, which have m outputs along each axis with several taps."""
-    return shape.images * prod(-(-w.extent // w.tile(m)) for w in shape.windows)
+    return winograd_sizes(shape).tiles(m)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,10 +50,6 @@ class SpatialAxis:
     interior: int
     dimension: int
 
-    def tile(self, m: int) -> int:
-        """The outputs that a tile of Winograd's transforms has along this axis."""
-        return m if self.taps > 1 else 1
-
     @property
     def reach(self) -> int:
         """The number of positions of the (dilated) input from the first to the last that the window reads."""

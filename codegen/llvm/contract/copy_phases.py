@@ -1,0 +1,91 @@
+"""Copies the few channels of a row-major image into blocks, in which positions that are a stride apart are a channel.
+
+A convolution with stride s is then one with stride 1 over s * s as many channels, which Winograd's transforms can
+compute. Channel (p * s + q) * channels + c of position (y, x) is the input's channel c at (y * s + p, x * s + q).
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ....ir.program import LAYOUT
+from ...emission import LaunchSpec
+from ..arithmetic import Value
+from ..emitter import FunctionBuilder, ModuleBuilder
+from ..schedule.describe import ConvShape, SpatialAxis
+from ..schedule.strides import buffer_strides, fixed_shape
+from ..types import F32, I64
+from .conv import InputPlace
+from .copy_input import zero_run
+from .tiles import KERNEL_PARAMETERS, argument
+
+
+def phased_place(shape: ConvShape, channels: int, block: int, extents: tuple[int, ...]) -> InputPlace:
+    """The place of a copy with `extents` positions of `channels` channels."""
+    area = prod(extents) * block
+    return InputPlace(
+        copied=True,
+        base=0,
+        image=area * -(-channels // block),
+        block=block,
+        channel=area,
+        space=(extents[1] * block, block),
+        extents=extents,
+        images=shape.images,
+        channels=channels,
+    )
+
+
+def emit_phases(module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, symbol: str) -> LaunchSpec:
+    """Emit the copy to the begin of the workspace. The launch is over its rows (image, position along the first
+    axis)."""
+    f = module.function(symbol, None, KERNEL_PARAMETERS, shares=True)
+    copier = _PhaseCopier(f, shape, place, slot)
+    with f.loop(f.args[1], f.args[2]) as unit:
+        copier.row(f.udiv(unit, place.extents[0]), f.urem(unit, place.extents[0]))
+    f.ret()
+    return LaunchSpec(symbol, place.images * place.extents[0], 4, LAYOUT)
+
+
+class _PhaseCopier:
+    def __init__(self, f: FunctionBuilder, shape: ConvShape, place: InputPlace, slot: int) -> None:
+        self.f, self.place, self.channels = f, place, shape.channels
+        self.down, self.along = shape.windows
+        x = shape.kernel.buffer(shape.x.buffer)
+        self.size, self.strides = fixed_shape(x), buffer_strides(x)
+        self.source = argument(f, shape.kernel.buffers.index(x))
+        self.copy = argument(f, slot)
+
+    def row(self, image: Value, y: Value) -> None:
+        """Fill the row `y` of all blocks of channels."""
+        f, place = self.f, self.place
+        start = f.add(image * place.image, y * place.space[0])
+        length = place.extents[1] * place.block
+        with f.loop(0, place.image // place.channel) as block:
+            zero_run(f, f.gep(self.copy, f.add(start, block * place.channel), F32), f.const(I64, length), F32)
+        with f.loop(0, self.down.stride) as p:
+            line = f.add(y * self.down.stride, p) - self.down.low
+            inside = f.cmp("ge", line, 0) & f.cmp("lt", line, self.size[self.down.dimension])
+            with f.when(inside), f.loop(0, self.along.stride) as q, f.loop(0, self.channels) as c:
+                phase = f.add(p * self.along.stride, q)
+                at = f.add(image * self.strides[0], line * self.strides[self.down.dimension])
+                source = f.gep(self.source, f.add(at, c * self.strides[1]), F32)
+                self._line(source, start, f.add(phase * self.channels, c), q)
+
+    def _line(self, source: Value, start: Value, channel: Value, q: Value) -> None:
+        """Copy the elements q, q + stride, ... of a line, without those that are padding."""
+        f, place, w = self.f, self.place, self.along
+        lane = f.add(f.udiv(channel, place.block) * place.channel, f.urem(channel, place.block))
+        target = f.gep(self.copy, f.add(start, lane), F32)
+        first, end = self._range(w, q)
+        at = f.gep(source, (q - w.low) * self.strides[w.dimension], F32)
+        with f.loop(first, end) as x:
+            value = f.load(f.gep(at, x * (w.stride * self.strides[w.dimension]), F32), F32)
+            f.store(value, f.gep(target, x * place.block, F32))
+
+    def _range(self, w: SpatialAxis, q: Value) -> tuple[Value, Value]:
+        """The positions of phase q, first and end, that are elements of the input."""
+        f = self.f
+        first = f.smax(f.div(f.sub(w.low + w.stride - 1, q), w.stride), 0)
+        end = f.div(f.sub(self.size[w.dimension] + w.low + w.stride - 1, q), w.stride)
+        return first, f.smin(end, self.place.extents[1])
