@@ -10,7 +10,7 @@ from typing import Self
 from ...ir.target import ConvSizes
 from .schedule.tuned import NOT_TUNED, Tuned
 
-_MEMORY_BYTES_PER_CYCLE, _MEMORY_PAIRS = 8, 8
+_MEMORY_BYTES_PER_CYCLE, _MEMORY_PAIRS = 10, 8
 """The memory bandwidth of one or two threads, and so many times that is the most of all threads together."""
 
 WINOGRAD_TILES, _WINOGRAD_VECTORS = 12, 4

@@ -16,6 +16,9 @@ from .epilogue import make_epilogue
 from .line_taps import LineTaps
 from .problem import NO_WEIGHT, UNROLL, Box, Problem, Segment, WeightSource, collapsed, offsets, plain_segments
 
+_SHORTEST_STEP = 4
+"""The fewest channels of a step: the loop over shorter ones takes too long."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputPlace:
@@ -244,17 +247,19 @@ def _with_owners(segment: Segment, place: InputPlace, shape: ConvShape) -> Segme
 def _blocked_segment(
     shape: ConvShape, place: InputPlace, grouping: Grouping, windows: list[list[tuple[int, int]]], w_channel: int
 ) -> Segment:
-    """The reduction over blocks of channels, of which the last is partly empty, for each part of the window in turn."""
+    """The reduction over blocks of channels, of which the last is partly empty, for each part of the window in turn. A
+    step is a block, or the channels of the last one if steps of so many fill the other blocks."""
     block, count, channels = place.block, grouping.channels, shape.channels
-    unroll = tuple(range(min(block, count)))
+    rest = count % block
+    unroll = tuple(range(rest if rest >= _SHORTEST_STEP and block % rest == 0 else min(block, count)))
     steps: list[int] = []
     sources: list[int] = []
     owners: list[int] = []
-    for window, first in product(windows, range(0, count, block)):
+    for window, first in product(windows, range(0, count, len(unroll))):
         block_channels = range(first, first + len(unroll))
         at = [c % channels * w_channel if c < count else None for c in block_channels]
         for x, tap in window:
-            steps.append(first // block * place.channel + x)
+            steps.append(first // block * place.channel + first % block + x)
             sources.extend(NO_WEIGHT if a is None else a + tap for a in at)
         if grouping.merged > 1:
             owners.extend([c // channels for c in block_channels] * len(window))

@@ -276,12 +276,26 @@ def block_points(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
     steps = max(1, 2 * target.l1_bytes // (width * 8))
     steps = 0 if panel <= target.l2_bytes // 2 else steps
     points = min(e.points, 1024)
-    nest = replace(nest, points=points, panels=1, steps=steps)
+    nest = replace(nest, points=_even_points(nest, e, panels, points, target), panels=1, steps=steps)
     if e.groups * panels < 2 * target.threads:
         nest = share_points(replace(nest, steps=0, points=min(points, cached)), e, panels, target)
     if e.points <= _FEW_ROWS:  # the next panel is another one in every other launch
         return nest
     return replace(nest, prefetch=_prefetched(nest.main, nest.lanes, nest.points, target))
+
+
+def _even_points(nest: TileSchedule, e: Extent, panels: int, most: int, target: Cpu) -> int:
+    """At most `most` points, such that the thread with the most units of a block and a panel finishes first. Panels are
+    divided only among few threads: units with few tiles read the weights for few."""
+    tiles = -(-e.points // nest.main.rows)
+    fewest = -(-e.points // most)
+
+    def cost(blocks: int) -> float:
+        units = e.groups * panels * blocks
+        return -(-units // target.threads) * (-(-tiles // blocks) + _WEIGHTS_OF_UNIT)
+
+    best = min((fewest, 2 * fewest), key=cost)
+    return most if best == fewest else -(-tiles // best) * nest.main.rows
 
 
 def _prefetched(tile: RegisterTile, lanes: int, points: int, target: Cpu) -> int:
