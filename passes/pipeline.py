@@ -18,6 +18,7 @@ from .crop_windows import CropWindows
 from .decompose import Decompose
 from .divide_once import DivideOnce
 from .eliminate import EliminateCommonSubexpressions, EliminateDeadCode
+from .exchange_pools import ExchangePools
 from .expand import Expand
 from .fold_batchnorm import FoldBatchNorm
 from .fuse import Fuse
@@ -69,6 +70,7 @@ OPTIMISE: tuple[Pass, ...] = (
 LOWER_CPU: tuple[Pass, ...] = (
     Expand(),  # not for the reference target: the interpreter evaluates these primitives
     DivideOnce(),  # before fusion, so that the reciprocal is computed once per row
+    ExchangePools(),  # before batch norms are folded: their scale can follow an exchanged convolution
     FoldBatchNorm(),  # before layouts: the weights are still row-major
     Simplify(),  # a folded shift leaves sums of broadcasts
     EliminateCommonSubexpressions(),

@@ -258,6 +258,27 @@ def test_winograd_of_other_windows(taps: tuple[int, int], fused: bool) -> None:
         close(runner.run(), conv_reference(x, w, spec))
 
 
+IMAGES = {
+    "7x7": Case((2, 3, 23, 20), (24, 3, 7, 7), ConvSpec((2, 2), (3, 3), (3, 3)), None, B8),
+    "without padding": Case((1, 3, 31, 28), (40, 3, 7, 7), ConvSpec((2, 2), (0, 0), (0, 0)), None, B8),
+    "stride 4": Case((1, 3, 43, 47), (16, 3, 11, 11), ConvSpec((4, 4), (2, 2), (2, 2)), None, B8),
+    "windows that are not square": Case((1, 4, 20, 21), (16, 4, 6, 5), ConvSpec((2, 2), (3, 0), (1, 2)), None, B8),
+}
+
+
+@pytest.mark.parametrize("case", IMAGES.values(), ids=IMAGES)
+@pytest.mark.parametrize("fused", [True, False])
+def test_winograd_of_the_phases_of_an_image(case: Case, fused: bool) -> None:
+    """Positions of the input that are a stride apart are channels."""
+    x, w = make(case)
+    shape = shape_of(case)
+    assert isinstance(schedule_contraction(shape.kernel, HOST), WinogradSchedule)
+    for output in conv_sizes(shape).winograd_tiles:
+        whole = winograd_tiles(shape, output)
+        schedule = replace(winograd_blocks(shape, output, HOST), tiles=whole // 2 + 1 if fused else whole, fused=fused)
+        close(Runner(shape.kernel, schedule=schedule, values={"x": x, "w": w}).run(), conv_reference(x, w, case.spec))
+
+
 def load(buffer: str, index: Index) -> Load:
     return Load(buffer, index)
 
