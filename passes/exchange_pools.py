@@ -62,7 +62,7 @@ class _Exchange:
         if not _is_sum(pool) or prod(pool.op.strides) > 1:
             return None
         y = b.node(node.op, new_pool.inputs[0], w, name=node.name, location=node.location).outputs[0]
-        found = _sums(b, pool.op, y)
+        found = _sums(b, pool, y)
         return found if scale is None else b.mul(found, b.broadcast(scale, found.type.shape, ()))
 
 
@@ -71,12 +71,12 @@ def _pool_first(b: CoreBuilder, node: Node, x: Value) -> Value | None:
     assert isinstance(node.op, ReduceWindow)
     if conv is None or not _is_pointwise(conv) or prod(node.op.strides) == 1:
         return None
-    sums = _sums(b, node.op, conv.inputs[0])
+    sums = _sums(b, node, conv.inputs[0])
     return b.node(conv.op, sums, conv.inputs[1], name=conv.name, location=conv.location).outputs[0]
 
 
-def _sums(b: CoreBuilder, op: ReduceWindow, x: Value) -> Value:
-    return b.reduce_window(op.op, x, op.window, op.strides, op.padding, op.dilation)
+def _sums(b: CoreBuilder, pool: Node, x: Value) -> Value:
+    return b.node(pool.op, x, name=pool.name, location=pool.location).outputs[0]
 
 
 def _is_sum(node: Node) -> bool:
