@@ -82,7 +82,6 @@ def check(graph: Graph) -> None:
     ):
         assert found.tobytes() == same.tobytes()
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-    assert program.arena_bytes < separate.arena_bytes
 
 
 def masked(b: MxBuilder, x: Value) -> Value:
@@ -143,6 +142,15 @@ def squared_share(b: MxBuilder, x: Value) -> Value:
 )
 def test_results(graph: Graph) -> None:
     check(graph)
+
+
+def test_memory() -> None:
+    """Two threads hold a block of scores and of weights each, beside packed keys and values."""
+    graph = attention((6, 200, 16), keys=200)
+    found, separate = (compile_graph(graph, host(l2_bytes=n)).arena_bytes for n in (SMALL, 64 << 20))
+    scores = 4 * 6 * 200 * 200
+    assert found < scores / 2
+    assert separate > 2 * scores
 
 
 def test_units() -> None:

@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from .builder import MxBuilder
 
 
-def head_part(b: MxBuilder, x: Value, heads: int, parts: int, part: int) -> Value:
-    """One of the projections interleaved in x, as (batch * heads, time, width)."""
+def head_part(b: MxBuilder, x: Value, heads: int, parts: int, part: int, *, divided: bool = False) -> Value:
+    """One of the projections interleaved in x, as (time, batch * heads, width); `divided` by the square root of the
+    width."""
     time, batch, channels = x.type.shape
     width, left = divmod(channels, heads * parts)
     if left:
         raise ValueError(f"{channels} channels are not divisible by {heads} heads with {parts} projections")
     split = b.reshape(x, (time, batch, heads, parts, width))
-    picked = b.reshape(b.slice_axis(split, 3, part, part + 1), (time, batch, heads, width))
-    return b.reshape(b.transpose(picked, (1, 2, 0, 3)), (batch * heads, time, width))
+    picked = b.slice_axis(split, 3, part, part + 1)
+    return b.reshape(b.mul(picked, 1 / sqrt(width)) if divided else picked, (time, batch * heads, width))
 
 
 def scores(b: MxBuilder, queries: Value, keys: Value) -> Value:
-    """Queries, divided by the square root of their width, times keys: (batch * heads, queries, keys)."""
-    scaled = b.mul(queries, 1 / sqrt(queries.type.shape[2]))
-    return b.dot(scaled, keys, (0,), (0,), (2,), (2,))
+    """Queries times keys, of each head: (batch * heads, queries, keys)."""
+    return b.dot(queries, keys, (1,), (1,), (2,), (2,))
 
 
 def weighted(b: MxBuilder, attention: Value, values: Value, heads: int) -> Value:
     """Attention times values, as (time, batch, heads * width)."""
-    rows = b.dot(attention, values, (0,), (0,), (2,), (1,))
+    rows = b.dot(attention, values, (0,), (1,), (2,), (0,))
     count, time, width = rows.type.shape
     split = b.reshape(rows, (count // heads, heads, time, width))
     return b.reshape(b.transpose(split, (2, 0, 1, 3)), (time, count // heads, heads * width))
@@ -56,8 +56,8 @@ class InterleavedMatmulSelfattQK(Operator):
     heads: Positive
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        queries, keys = (head_part(b, inputs[0], self.heads, 3, part) for part in (0, 1))
-        return scores(b, queries, keys)
+        queries = head_part(b, inputs[0], self.heads, 3, 0, divided=True)
+        return scores(b, queries, head_part(b, inputs[0], self.heads, 3, 1))
 
 
 @operator("_contrib_interleaved_matmul_selfatt_valatt")
@@ -101,7 +101,8 @@ class InterleavedMatmulEncdecQK(Operator):
     heads: Positive
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return scores(b, head_part(b, inputs[0], self.heads, 1, 0), head_part(b, inputs[1], self.heads, 2, 0))
+        queries = head_part(b, inputs[0], self.heads, 1, 0, divided=True)
+        return scores(b, queries, head_part(b, inputs[1], self.heads, 2, 0))
 
 
 @operator("_contrib_interleaved_matmul_encdec_valatt")
