@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Protocol
 from ..ir.graph import Graph, Node
 from ..ir.program import HostFunction
 from ..ir.target import Capabilities
-from .chains import ChainedKernel
 from .emission import Emission, LaunchSpec, Packing
 
 if TYPE_CHECKING:
     from ..ir.kernel import Kernel
     from ..passes.manager import Context
+    from .chains import ChainedKernel
 
 
 ALIGNED_BYTES = 16
