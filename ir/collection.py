@@ -13,6 +13,10 @@ from contextlib import contextmanager
 from threading import get_ident
 
 
+_FROZEN_BY_PYTHON = 1000
+"""Python 3.12 freezes a few hundred objects when it starts. A program that freezes its objects has many more."""
+
+
 class _Pauses:
     """The running pauses of all threads. The collector is enabled again at the end of the last one."""
 
@@ -55,7 +59,7 @@ def collection_paused(*, objects_stay: bool = False) -> Generator[None]:
         _pauses.begin(pause)
         yield
     finally:
-        if objects_stay and len(_pauses.threads) == 1 and not gc.get_freeze_count():  # a program may freeze its objects
+        if objects_stay and len(_pauses.threads) == 1 and gc.get_freeze_count() < _FROZEN_BY_PYTHON:
             gc.freeze()  # all objects; none is traversed
             gc.unfreeze()  # into the oldest generation
         _pauses.end(pause)
