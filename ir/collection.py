@@ -12,7 +12,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from threading import get_ident
 
-
 _FROZEN_BY_PYTHON = 1000
 """Python 3.12 freezes a few hundred objects when it starts. A program that freezes its objects has many more."""
 
