@@ -22,6 +22,9 @@ _trace_lock = ForkSafeLock()
 _NO_INPUT = "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
 _ONE_CONTEXT = "After hybridized, the HybridBlock only supports one input context."
 
+_LISTED = 8
+"""The most parameters of unknown shape that an error names."""
+
 
 class HybridBlock(Block):
     """A block that defines `hybrid_forward(F, x, ..., **params)` with F = nd or sym.
@@ -188,7 +191,9 @@ class HybridBlock(Block):
             self.infer_shape(*args)
         except Exception as error:
             unknown = [p for p in self.collect_params().values() if p._deferred_init]
-            listed = "".join(f"\n  {p.name}: {p._unknown()}" for p in unknown)
+            listed = "".join(f"\n  {p.name}: {p._unknown()}" for p in unknown[:_LISTED])
+            if len(unknown) > _LISTED:
+                listed += f"\n  and {len(unknown) - _LISTED} further parameters"
             known = isinstance(error, MXNetError | ValueError | AssertionError)
             reason = str(error) if known else f"{type(error).__name__}: {error}"
             text = f"Deferred initialization of {type(self).__name__} '{self.name}' failed because shape cannot be "

@@ -297,3 +297,15 @@ def test_nets_of_equal_structure_keep_their_prepared_memory() -> None:
     assert len(set(map(id, executables))) == 1
     if isinstance(executables[0], Executable) and executables[0].program.prepare:
         assert len(executables[0].owners()) == len(nets)
+
+
+def test_an_error_of_inference_names_few_of_many_parameters() -> None:
+    net = nn.HybridSequential()
+    for _ in range(12):
+        net.add(nn.Conv2D(2, 3), nn.MaxPool2D())
+    net.initialize()
+    net.hybridize()
+    with pytest.raises(ValueError, match="Deferred initialization") as error:
+        net(mx.nd.ones((1, 1, 8, 8)))
+    assert len(str(error.value).splitlines()) <= 12
+    assert "further parameters" in str(error.value)
