@@ -89,10 +89,10 @@ def dynamic_programs(graph: Graph, options: Options) -> DynamicPrograms:
     the extents of inputs share them, unless they call Python functions. Nodes must be of mx: attributes of core nodes
     hold constant extents."""
 
+    from ..ir.hashing import family_hash
+
     def make() -> DynamicPrograms:
         return DynamicPrograms(_DynamicCompiler(family, options, HOST.target.untuned))
-
-    from ..ir.hashing import family_hash
 
     family = family_hash(graph)
     return make() if graph.calls_python() else _families.get((settings().cpu, family, options), make)

@@ -162,8 +162,8 @@ def _llvm() -> Generator[None]:
     caller = get_ident()
     with _loading:
         _callers.append(caller)
-    _switch_quickly()
     try:
+        _switch_quickly()
         with _loading:
             _initialized()
         yield

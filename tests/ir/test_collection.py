@@ -4,6 +4,7 @@ import gc
 import os
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Event, Thread
 
 import pytest
@@ -38,25 +39,8 @@ def test_a_disabled_collector_stays_disabled() -> None:
     assert not gc.isenabled()
 
 
-def test_pauses_of_two_threads_end_with_the_last() -> None:
-    entered, leave = Event(), Event()
-
-    def pause() -> None:
-        with collection_paused():
-            entered.set()
-            leave.wait()
-
-    thread = Thread(target=pause)
-    with collection_paused():
-        thread.start()
-        entered.wait()
-    assert not gc.isenabled()
-    leave.set()
-    thread.join()
-    assert gc.isenabled()
-
-
-def test_a_forked_child_does_not_wait_for_threads_that_it_lacks() -> None:
+@contextmanager
+def _paused_in_another_thread() -> Iterator[None]:
     entered, leave = Event(), Event()
 
     def pause() -> None:
@@ -67,11 +51,26 @@ def test_a_forked_child_does_not_wait_for_threads_that_it_lacks() -> None:
     thread = Thread(target=pause)
     thread.start()
     entered.wait()
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if gc.isenabled() else 1)
-    leave.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
+
+
+def test_pauses_of_two_threads_end_with_the_last() -> None:
+    with _paused_in_another_thread():
+        with collection_paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_forked_child_does_not_wait_for_threads_that_it_lacks() -> None:
+    with _paused_in_another_thread():
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if gc.isenabled() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

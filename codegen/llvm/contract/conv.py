@@ -62,18 +62,21 @@ def input_place(
     ready = None if blocked and x.layout is None else _ready_input(shape, x, reach)
     if ready is not None:
         return ready
-    channels = total_channels(shape)
-    space = tuple(prod(reach[k + 1 :]) * block for k in range(len(reach)))
-    area = prod(reach) * block
+    return copied_place(shape.images, total_channels(shape), block, reach)
+
+
+def copied_place(images: int, channels: int, block: int, extents: tuple[int, ...]) -> InputPlace:
+    """The place of a copy with `extents` positions of `channels` channels, in blocks."""
+    area = prod(extents) * block
     return InputPlace(
         copied=True,
         base=0,
         image=area * -(-channels // block),
         block=block,
         channel=area,
-        space=space,
-        extents=reach,
-        images=shape.images,
+        space=tuple(prod(extents[k + 1 :]) * block for k in range(len(extents))),
+        extents=extents,
+        images=images,
         channels=channels,
     )
 

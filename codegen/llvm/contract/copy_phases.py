@@ -6,8 +6,6 @@ compute. Channel (p * s + q) * channels + c of position (y, x) is the input's ch
 
 from __future__ import annotations
 
-from math import prod
-
 from ....ir.program import LAYOUT
 from ...emission import LaunchSpec
 from ..arithmetic import Value
@@ -18,22 +16,6 @@ from ..types import F32, I64
 from .conv import InputPlace
 from .copy_input import zero_run
 from .tiles import KERNEL_PARAMETERS, argument
-
-
-def phased_place(shape: ConvShape, channels: int, block: int, extents: tuple[int, ...]) -> InputPlace:
-    """The place of a copy with `extents` positions of `channels` channels."""
-    area = prod(extents) * block
-    return InputPlace(
-        copied=True,
-        base=0,
-        image=area * -(-channels // block),
-        block=block,
-        channel=area,
-        space=(extents[1] * block, block),
-        extents=extents,
-        images=shape.images,
-        channels=channels,
-    )
 
 
 def emit_phases(module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, symbol: str) -> LaunchSpec:

@@ -50,9 +50,9 @@ from ..schedule.weight_gradient import (
     schedule_winograd_gradient,
 )
 from ..types import Type, type_of
-from .conv import Grouping, InputPlace, conv_problem, conv_walk, input_place
+from .conv import Grouping, InputPlace, conv_problem, conv_walk, copied_place, input_place
 from .copy_input import emit_copy
-from .copy_phases import emit_phases, phased_place
+from .copy_phases import emit_phases
 from .depthwise import DepthwiseNest, depthwise_filters
 from .depthwise_gradient import emit_depthwise_gradient
 from .elementwise import SumsWalk, emit_elementwise
@@ -178,7 +178,7 @@ def _emit_winograd(
     block = x.layout.block if x.layout else preferred_block(target)
     sizes, reach = conv_sizes(shape), winograd_reach(shape, schedule.output)
     place = (
-        phased_place(shape, sizes.phases.channels, block, reach)
+        copied_place(shape.images, sizes.phases.channels, block, reach)
         if sizes.is_strided
         else input_place(shape, block, reach, blocked=True)
     )

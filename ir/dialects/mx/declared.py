@@ -83,7 +83,7 @@ class Declared:
     unknown_parameters: ClassVar[_Unknown] = "refuse"
     """What happens to parameters that are not declared; those to keep are in `others`."""
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, /, **given: Any) -> None:
         """Read the parameters, which are passed under their names or those of the attributes. Raises `Refused`."""
         cls, values, problems = type(self), vars(self), list[Problem]()
         left = dict(given)
@@ -130,7 +130,7 @@ class Declared:
         """The declared parameters by attribute."""
         return {attribute: getattr(self, attribute) for attribute in type(self).fields()}
 
-    def with_values(self, **values: Any) -> Self:
+    def with_values(self, /, **values: Any) -> Self:
         """A copy with other values of these attributes, which are not read."""
         made = object.__new__(type(self))
         vars(made).update(vars(self), **values)

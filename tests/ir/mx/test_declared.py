@@ -23,12 +23,12 @@ class Derived(Base):
     half: Annotated[Float, Reader(lambda x: x / 2)] = 0.5
 
 
-def make(cls: Any, **given: Any) -> Any:
+def make(cls: Any, /, **given: Any) -> Any:
     """`cls(**given)`, which the type checker would refuse."""
     return cls(**given)
 
 
-def refused(cls: type[Declared], **given: Any) -> list[Problem]:
+def refused(cls: type[Declared], /, **given: Any) -> list[Problem]:
     with pytest.raises(Refused) as error:
         make(cls, **given)
     return error.value.problems
@@ -58,6 +58,7 @@ def test_every_problem_is_reported() -> None:
         ("label", "invalid"),
         ("other", "unknown"),
     ]
+    assert [(p.parameter, p.kind) for p in refused(Base, **{"size": 1, "self": 2})] == [("self", "unknown")]
     assert problems[1].allowed == "'fast' or 'exact'"
     assert problems[2].allowed == "'a'"
     assert problems[3].reason == "Input should be a valid string"
