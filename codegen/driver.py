@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ..ir.code_store import NO_STORE, CodeStore
 from ..ir.graph import Graph
 from ..ir.program import HostFunction, Program
 from ..passes.manager import Context, Options, run_passes
@@ -26,19 +27,23 @@ class Compilation:
     sharing: Sharing
 
 
-def compile_graph(graph: Graph, target: Target, options: Options | None = None) -> Program:
-    """Compile a graph of mx or core nodes for a target.
+def compile_graph(
+    graph: Graph, target: Target, options: Options | None = None, kernels: CodeStore = NO_STORE
+) -> Program:
+    """Compile a graph of mx or core nodes for a target. `kernels` stores the code of kernels between compilations.
 
-    Raises GraphError, which names the node that cannot be compiled. Nothing is cached here: the runtime caches
-    programs.
+    Raises GraphError, which names the node that cannot be compiled. Programs are not cached here: the runtime caches
+    them.
     """
-    return compile_steps(graph, target, options).program
+    return compile_steps(graph, target, options, kernels).program
 
 
-def compile_steps(graph: Graph, target: Target, options: Options | None = None) -> Compilation:
+def compile_steps(
+    graph: Graph, target: Target, options: Options | None = None, kernels: CodeStore = NO_STORE
+) -> Compilation:
     """`compile_graph`, with what the program is assembled from."""
     start = time.perf_counter()
-    context = Context(target, options or Options())
+    context = Context(target, options or Options(), kernels=kernels)
     if context.settings.dump is not None:
         context.dump("input", "mlir", str(graph))
 

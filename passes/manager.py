@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from ..ir.code_store import NO_STORE, CodeStore
 from ..ir.graph import Graph
 from ..ir.settings import Settings, settings
 from ..ir.target import Capabilities
@@ -35,11 +36,13 @@ class Options:
 
 @dataclass
 class Context:
-    """What passes can read: the target's capabilities and the user's options. `trace` collects (pass name, seconds)."""
+    """What passes can read: the target's capabilities and the user's options. `trace` collects (pass name, seconds);
+    `kernels` has the code of kernels that were compiled before."""
 
     target: Capabilities
     options: Options = field(default_factory=Options)
     settings: Settings = field(default_factory=settings)
+    kernels: CodeStore = NO_STORE
     trace: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     dumped: int = 0
 

@@ -19,10 +19,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..codegen.llvm.cpu import Cpu
 from ..codegen.llvm.shared import share_code
 from ..codegen.manifest import program_from_bytes, program_to_bytes
 from ..codegen.target import Target
 from ..ir.caches import Cache
+from ..ir.code_store import NO_STORE, CodeStore
 from ..ir.collection import collection_paused
 from ..ir.graph import Graph
 from ..ir.locks import ForkSafeLock
@@ -225,7 +227,16 @@ def compile_program(graph: Graph, options: Options, target: Target) -> Program:
     from ..codegen.driver import compile_graph
 
     with _compiling, collection_paused():
-        return compile_graph(graph, target, options)
+        return compile_graph(graph, target, options, _kernels(target))
+
+
+def _kernels(target: Target) -> CodeStore:
+    """Where the code of a target's kernels is. With MXFORGE_DUMP all are compiled, because their text is dumped."""
+    if not isinstance(target, Cpu) or settings().dump is not None:
+        return NO_STORE
+    from .kernel_store import KernelStore
+
+    return KernelStore(target, _disk(), compiler_identity())
 
 
 def disk_key(graph: Graph, options: Options, target: Target) -> str:

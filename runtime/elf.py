@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .elf_reader import LinkError, ObjectFile, Relocations, Section, read_object
-from .relocations import AARCH64, X86_64, Refers, Relocation, RelocationError, Words
+from ..codegen.elf.reader import LinkError, ObjectFile, Relocations, Section, read_object
+from ..codegen.elf.relocations import AARCH64, X86_64, Refers, Relocation, RelocationError, Words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -56,29 +56,43 @@ class LoadedObject:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.memory))
 
 
-def load_object(data: bytes, resolve: Resolve | None = None, others: Sequence[LoadedObject] = ()) -> LoadedObject:
-    """Link an object for this machine's architecture and make it executable.
+def load_object(data: bytes, resolve: Resolve | None = None) -> LoadedObject:
+    """`load_objects` of one object."""
+    return load_objects((data,), resolve)[0]
 
-    External symbols are those of `others`. `resolve(name)` returns the address of a symbol that they lack, or 0 if it
-    is unknown; the default is `resolve_libc`.
+
+def load_objects(
+    objects: Sequence[bytes], resolve: Resolve | None = None, others: Sequence[LoadedObject] = ()
+) -> list[LoadedObject]:
+    """Link objects for this machine's architecture and make them executable.
+
+    External symbols are those of `others`, or of the other objects. `resolve(name)` returns the address of a symbol
+    that they lack, or 0 if it is unknown; the default is `resolve_libc`.
     LinkError for a damaged object, an unknown symbol or an unknown relocation.
     """
+    images = [Image(_for_this_machine(data)) for data in objects]
+    loaded = [LoadedObject(image.exported(), image.memory) for image in images]
+    for image, own in zip(images, loaded, strict=True):
+        needs: dict[LoadedObject, None] = {}
+
+        def address_of(name: str, needs: dict[LoadedObject, None] = needs) -> int:
+            owner = next((other for other in (*others, *loaded) if name in other.symbols), None)
+            if owner is None:
+                return (resolve or resolve_libc)(name)
+            needs[owner] = None
+            return owner.symbols[name]
+
+        image.link(address_of)
+        image.protect()
+        own.needs = tuple(needs)
+    return loaded
+
+
+def _for_this_machine(data: bytes) -> ObjectFile:
     object_file = read_object(data)
     if _HOST_ARCHITECTURES.get(platform.machine()) is not object_file.architecture:
         raise LinkError(f"the object is for {object_file.architecture.name}, this machine is {platform.machine()}")
-    image = Image(object_file)
-    needs: dict[LoadedObject, None] = {}
-
-    def address_of(name: str) -> int:
-        owner = next((other for other in others if name in other.symbols), None)
-        if owner is None:
-            return (resolve or resolve_libc)(name)
-        needs[owner] = None
-        return owner.symbols[name]
-
-    image.link(address_of)
-    image.protect()
-    return LoadedObject(image.exported(), image.memory, tuple(needs))
+    return object_file
 
 
 class Image:

@@ -15,7 +15,7 @@ from ..codegen.llvm.support import PIECES
 from ..ir.program import Launch, Place, Program, Space
 from ..ir.settings import settings
 from .device import DeviceError, DirectCall
-from .elf import LoadedObject, load_object, resolve_libc
+from .elf import LoadedObject, load_objects, resolve_libc
 from .host_calls import HostCalls
 from .loaded_program import LoadedProgram
 from .prepared import Prepared, PreparedPool
@@ -57,9 +57,7 @@ class Executable(LoadedProgram["Instance"]):
         super().__init__(program, prepared, allocate_zeroed)
         self._host = HostCalls(program.functions) if program.functions else None
         self._pool = get_pool()
-        self._code: list[LoadedObject] = []
-        for code in program.code:
-            self._code.append(_load(code, self._pool, self._host, self._code))
+        self._code = _load(program.code, self._pool, self._host)
         self._constants = _filled(program.constants)
         first = self._new_instance()
         self._patches = first.patches
@@ -176,15 +174,17 @@ class Executable(LoadedProgram["Instance"]):
 _objects: WeakValueDictionary[bytes, LoadedObject] = WeakValueDictionary()
 
 
-def _load(code: bytes, pool: ThreadPool, host: HostCalls | None, others: Sequence[LoadedObject]) -> LoadedObject:
-    """An object in memory, which can call functions of `others`. Programs with the same code share it, except programs
-    that call Python functions."""
+def _load(codes: Sequence[bytes], pool: ThreadPool, host: HostCalls | None) -> list[LoadedObject]:
+    """Objects in memory, which can call each other. Programs with the same code share it, except programs that call
+    Python functions."""
     if host is not None:
-        return load_object(code, lambda name: host.address(name) or pool.function(name) or resolve_libc(name), others)
-    found = _objects.get(code)
-    if found is None:
-        found = _objects[code] = load_object(code, lambda name: pool.function(name) or resolve_libc(name), others)
-    return found
+        return load_objects(codes, lambda name: host.address(name) or pool.function(name) or resolve_libc(name))
+    known = {code: found for code in codes if (found := _objects.get(code)) is not None}
+    missing = [code for code in codes if code not in known]
+    loaded = load_objects(missing, lambda name: pool.function(name) or resolve_libc(name), list(known.values()))
+    _objects.update(zip(missing, loaded, strict=True))
+    known.update(zip(missing, loaded, strict=True))
+    return [known[code] for code in codes]
 
 
 class Instance:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .types import Number, Type, constant
+from .types import I64, Number, Type, constant
 
 if TYPE_CHECKING:
     from .emitter import ModuleBuilder
@@ -103,6 +103,11 @@ class Arithmetic:
     def const(self, type: Type, number: Number) -> Value:
         """A constant, equal in all lanes."""
         return Value(constant(type, number), type, self)
+
+    def fixed(self, number: int) -> Value:
+        """An i64 constant that is part of the code, also in a function that shares its code with others
+        (`numbered.py`): for numbers that do not differ between them, and whose value makes the code faster."""
+        return Value(str(number), I64, self)
 
     def _pair(self, a: Operand, b: Operand) -> tuple[Type, str, str]:
         if isinstance(a, Value):

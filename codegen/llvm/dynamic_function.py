@@ -204,10 +204,6 @@ class DynamicModule(ModuleBuilder):
         functions.append(function)
         return function
 
-    def _table_name(self, key: tuple[str, int]) -> str:
-        """Tables are named by a digest of their content, like kernels."""
-        return blake2b(repr(key).encode(), digest_size=8).hexdigest()
-
     def end_kernel(self, symbol: str) -> DynamicKernel:
         """The functions created since `begin_kernel`, whose names start with `symbol`."""
         _, functions = self._open.pop()

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import NamedTuple
+from zlib import crc32
 
 from .arithmetic import Operand, Value
 from .cpu import Cpu
@@ -39,17 +41,21 @@ class Header(NamedTuple):
 
 
 class ModuleBuilder:
-    """A module under construction. Equal declarations, tables and metadata are stored once."""
+    """A module under construction. Equal declarations, tables and metadata are stored once; their names follow from
+    their content, so that texts of modules can be joined."""
 
-    __slots__ = ("_declared", "_functions", "_globals", "_intrinsics", "_metadata", "_names", "_tables", "target")
+    __slots__ = (
+        "_declared", "_functions", "_globals", "_inlined", "_intrinsics", "_metadata", "_names", "_tables", "target"
+    )  # fmt: skip
 
     def __init__(self, target: Cpu) -> None:
         self.target = target
         self._declared: dict[str, str] = {}
         self._intrinsics: dict[tuple[str, Type, int], str] = {}
         self._tables: dict[tuple[str, int], str] = {}
-        self._globals: list[str] = []
-        self._metadata: dict[str, int] = {}
+        self._globals: dict[str, str] = {}
+        self._metadata: dict[str, str] = {}
+        self._inlined: set[str] = set()
         self._functions: list[FunctionBuilder] = []
         self._names: set[str] = set()
 
@@ -67,10 +73,12 @@ class ModuleBuilder:
         """Create a function; a parameter is (name, type, attributes such as "noalias" or "").
 
         It is external by default; helpers have linkage "internal", often with `attributes="nounwind alwaysinline"`.
-        `shares`: its speed does not depend on its numbers, so that it can share code with others (`merging.py`).
+        `shares`: its speed does not depend on its numbers, so that it can share code with others (`kernel_module.py`).
         ValueError if the module already has the name.
         """
         self._claim(name)
+        if "alwaysinline" in attributes:
+            self._inlined.add("@" + name)
         function = self._create(Header(name, result, parameters, linkage, attributes, contract), shares)
         self._functions.append(function)
         return function
@@ -82,6 +90,10 @@ class ModuleBuilder:
     def has_functions(self) -> bool:
         """True if the module defines a function."""
         return bool(self._functions)
+
+    def is_inlined(self, symbol: str) -> bool:
+        """True for an intrinsic of LLVM, and for a helper that LLVM inlines."""
+        return symbol in self._inlined or symbol.startswith("@llvm.")
 
     def has_function(self, name: str) -> bool:
         """True if the module has a function or a global of this name."""
@@ -96,7 +108,7 @@ class ModuleBuilder:
     def inner(self, name: str, emit: Callable[[ModuleBuilder], None]) -> str:
         """The symbol of inner kernel `name`, a function without a result in which other functions spend their time;
         `emit(module)` adds it to the module that has the inner kernels of this one: itself, unless they are compiled
-        separately (`merging.py`)."""
+        separately (`kernel_module.py`)."""
         return self.helper(name, lambda: emit(self))
 
     def mark(self) -> tuple[int, frozenset[str]]:
@@ -140,23 +152,16 @@ class ModuleBuilder:
         key = (table_constant(type, numbers), align)
         symbol = self._tables.get(key)
         if symbol is None:
-            symbol = self._tables[key] = f"@table.{self._table_name(key)}"
-            self._globals.append(f"{symbol} = internal constant {key[0]}, align {align}")
+            digest = blake2b(repr(key).encode(), digest_size=8).hexdigest()
+            symbol = self._tables[key] = f"@table.{digest}"
+            self._globals[symbol] = f"{symbol} = internal constant {key[0]}, align {align}"
         return symbol
-
-    def _table_name(self, key: tuple[str, int]) -> str:
-        return str(len(self._tables))
-
-    def global_(self, name: str, definition: str) -> str:
-        """Define the global `@name = definition` (for instance `internal global [64 x i8] zeroinitializer`) and return
-        its symbol."""
-        self._claim(name)
-        self._globals.append(f"@{name} = {definition}")
-        return "@" + name
 
     def metadata(self, text: str) -> str:
         """The reference (`!3`) of a metadata node such as `!{i32 1}`."""
-        return f"!{self._metadata.setdefault(text, len(self._metadata))}"
+        reference = f"!{crc32(text.encode()) >> 1}"
+        self._metadata[reference] = f"{reference} = {text}"
+        return reference
 
     def nontemporal(self) -> str:
         return ", !nontemporal " + self.metadata("!{i32 1}")
@@ -167,8 +172,8 @@ class ModuleBuilder:
     def text(self) -> str:
         """The whole module in LLVM assembly. ValueError if a function was not finished with `ret`."""
         bodies = self._bodies()
-        head = [f'target triple = "{self.target.triple}"', *self._globals, *self._declared.values()]
-        return "\n".join(head + bodies + [f"!{n} = {node}" for node, n in self._metadata.items()]) + "\n"
+        head = [f'target triple = "{self.target.triple}"', *self._globals.values(), *self._declared.values()]
+        return "\n".join(head + bodies + list(self._metadata.values())) + "\n"
 
     def _bodies(self) -> list[str]:
         """The lines of all functions."""
@@ -220,6 +225,16 @@ class FunctionBuilder(Instructions):
         self._head = " ".join(filter(None, words))
         self._allocas: list[str] = []
         self._block, self._ended = "entry", False
+
+    @property
+    def is_internal(self) -> bool:
+        """True if other objects cannot call the function."""
+        return self._head.startswith("define internal ")
+
+    @property
+    def is_finished(self) -> bool:
+        """True after `ret`."""
+        return self._ended
 
     def text_lines(self) -> list[str]:
         """The function's lines. ValueError if it is not finished."""

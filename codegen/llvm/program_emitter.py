@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from ...ir.dialects.core import Cond, Fused, Scan, While
 from ...ir.graph import Graph, Node
@@ -15,6 +15,7 @@ from ...ir.kernel import Kernel
 from ...ir.program import HostFunction
 from ...passes.manager import Context
 from ..chains import ChainedKernel
+from ..elf.kernels import function_names
 from ..emission import Emission, LaunchSpec, Packing
 from ..observe import observe_kernel, observe_text
 from .chain import emit_chain
@@ -26,14 +27,16 @@ from .cpu import Cpu
 from .dynamic_function import DynamicModule
 from .emit import emit_kernel, is_contraction
 from .emitter import ModuleBuilder
+from .inner_kernels import InnerKernels
+from .kernel_module import KernelModule
 from .loops.emit import emit_loops
 from .loops.generalize import GeneralKernel, generalize
-from .merging import InnerModules, MergingModule
 from .routines import emit_routine, has_routine
 from .shared import DYNAMIC, LOOPS, NESTED, PRODUCTS, share_code, shared_code
 
 _FEW_REGIONS = 3  # with more regions shape-free kernels are compact: faster code would not repay its compile time
 _CONTROL = Cond | While | Scan
+_E = TypeVar("_E")
 _ASSEMBLY = 5  # level of MXFORGE_DEBUG from which assembly is printed
 
 
@@ -45,20 +48,19 @@ class LlvmPacking(Packing, Protocol):
 
 
 class LlvmEmitter:
-    """Collects the kernels of one program: kernels for its shapes in `module`, contractions in `contractions`, and in
-    large programs their micro-kernels in `inner`, so that LLVM compiles all on several threads; shape-free kernels that
-    are not yet compiled in `fresh`. `general` names all shape-free kernels; programs share their code."""
+    """Collects the kernels of one program: kernels for its shapes in `module`, shape-free kernels that are not yet
+    compiled in `fresh`. Most move to the inner kernels of the module, which LLVM compiles on several threads and
+    `context.kernels` stores. `general` names all shape-free kernels; programs share their code."""
 
     def __init__(self, target: Cpu, graph: Graph, context: Context) -> None:
         self.target, self.context = target, context
         self.compact = sum(isinstance(node.op, Fused) for node in graph.nodes) > _FEW_REGIONS
         self.is_nested = False
-        dynamic = context.options.dynamic
-        self.fresh = DynamicModule(target) if dynamic else ModuleBuilder(target)
-        self.module = self.fresh if dynamic else MergingModule(target)
-        has_loops = any(isinstance(node.op, _CONTROL) for node in graph.nodes)  # they call kernels of their module
-        self.inner = InnerModules(target, self._begin) if self.compact and not dynamic else None
-        self.contractions = self.module if dynamic or has_loops else MergingModule(target, self.inner)
+        if context.options.dynamic:
+            self.module = self.fresh = DynamicModule(target)
+        else:
+            inner, shared = (InnerKernels(target, context.kernels, self._begin) for _ in range(2))
+            self.module, self.fresh = KernelModule(target, inner), KernelModule(target, shared, has_thunks=False)
         self.compilations = Compilations(target)
         self.texts: dict[str, str] = {}
         self.emissions: dict[tuple[str, bool, bool], Emission] = {}
@@ -96,8 +98,7 @@ class LlvmEmitter:
 
     def _emit_fixed(self, kernel: Kernel, symbol: str, parameters: frozenset[str], once: bool) -> Emission:
         observe_kernel(kernel, self.context)
-        module = self.contractions if is_contraction(kernel) else self.module
-        return emit_kernel(kernel, self.target, module, symbol, parameters, once)
+        return emit_kernel(kernel, self.target, self.module, symbol, parameters, once)
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:
         key = packing, self._is_nested_dynamic
@@ -122,8 +123,15 @@ class LlvmEmitter:
         if name not in self.chains:
             for link in chain:
                 observe_kernel(link.kernel, self.context)
-            self.chains[name] = emit_chain(chain, self.target, self.contractions, f"x_{name[:16]}")
+            self.chains[name] = self._emitted(lambda: emit_chain(chain, self.target, self.module, f"x_{name[:16]}"))
         return self.chains[name]
+
+    def _emitted(self, emit: Callable[[], _E]) -> _E:
+        """The result of `emit`, which adds functions to the module. LLVM begins to compile those that can move."""
+        emission = emit()
+        if isinstance(self.module, KernelModule):
+            self.module.release()
+        return emission
 
     # -- kernels with symbolic extents
 
@@ -144,7 +152,7 @@ class LlvmEmitter:
         already has them."""
         module = self.module
         if not isinstance(module, DynamicModule):
-            return emit()
+            return self._emitted(emit)
         mark, made = module.mark(), [len(table) for table in self._made]
         module.begin_kernel(first)
         emission = emit()
@@ -179,16 +187,16 @@ class LlvmEmitter:
 
     def _emit_product(self, product: GeneralProduct) -> Emission:
         symbol = f"{PRODUCTS}{structural_hash(product.form)[:24]}"
-        if self._is_new(symbol):
-            emit_general_product(self.fresh, product.form, symbol)
         launches = general_launches(product, self.target, symbol)
+        if any([self._is_new(spec.symbol) for spec in launches.launches]):
+            emit_general_product(self.fresh, product.form, symbol)
         return replace(launches, operands=product.operands, extents=product.values())
 
     def _emit_general(self, general: GeneralKernel) -> Emission:
         """A shape-free kernel. Its code is compiled once per process."""
         name = f"{LOOPS}{structural_hash(general.kernel)[:24]}"
         emission = emit_loops(general.kernel, self.target, None, name, general.extents, self.compact)
-        if self._is_new(emission.launches[0].symbol):
+        if any([self._is_new(spec.symbol) for spec in emission.launches]):
             observe_kernel(general.kernel, self.context)
             emit_loops(general.kernel, self.target, self.fresh, name, general.extents, self.compact)
         return replace(emission, operands=general.operands, extents=general.extents)
@@ -235,38 +243,39 @@ class LlvmEmitter:
     # -- code
 
     def code(self) -> tuple[bytes, ...]:
-        """The objects of the kernels of this program's shapes, and those of the shape-free kernels. New shape-free
-        kernels are compiled to one object."""
+        """The objects of the kernels of this program's shapes, and those of the shape-free kernels, which are compiled
+        if no program has them yet."""
         missing = [s for s in self.general if shared_code(s, self.target) is None]
-        names = {self.contractions: "contractions", self.module: "module", self.fresh: "shared"}  # can be one module
-        if not missing:
-            del names[self.fresh]
-        if self.inner is not None:
-            self._add(self._inner_name(), self.inner.last)
-        for module, name in names.items():
-            self._add(name, module)
-        own = self._compiled()
-        if missing:
-            share_code(missing, self.target, own.pop())
+        own = () if self.module is self.fresh else (self.module,)
+        modules = (*own, self.fresh) if missing else own
+        for module in modules:
+            if isinstance(module, KernelModule):
+                module.release()
+                module.kernels.finish_module()
+        remaining = {m: self._add(f"module{k}", m.text()) for k, m in enumerate(modules) if m.has_functions()}
+        compiled = self._compiled()
+        objects = {m: [*_separate(m, compiled), *([compiled[remaining[m]]] if m in remaining else [])] for m in modules}
+        for code in objects[self.fresh] if missing else ():
+            share_code(function_names(code), self.target, code)
         found = (shared_code(symbol, self.target) for symbol in self.general)
-        return tuple(dict.fromkeys([*own, *(code for code in found if code is not None)]))
+        codes = [code for module in own for code in objects[module]]
+        return tuple(dict.fromkeys([*codes, *(code for code in found if code is not None)]))
 
-    def _begin(self, inner: ModuleBuilder) -> None:
+    def _begin(self, text: str) -> int:
         """Compile a module of inner kernels while others are emitted."""
-        self._add(self._inner_name(), inner)
+        number = self._add(f"inner{len(self.texts)}", text)
         self.compilations.begin()
+        return number
 
-    def _inner_name(self) -> str:
-        return f"inner{len(self.texts)}"
-
-    def _add(self, name: str, module: ModuleBuilder) -> None:
-        if module.has_functions():
-            text = self.texts[name] = module.text()
-            self.context.dump(name, "ll", text)
-            self.compilations.add(text)
+    def _add(self, name: str, text: str) -> int:
+        """Let LLVM compile a text; returns the position of its object."""
+        self.texts[name] = text
+        self.context.dump(name, "ll", text)
+        self.compilations.add(text)
+        return len(self.texts) - 1
 
     def _compiled(self) -> list[bytes]:
-        """The objects of all modules, those of inner kernels first. The first call imports LLVM."""
+        """The objects of all modules. The first call imports LLVM."""
         if not self.texts:
             return []
         start = time.perf_counter()
@@ -276,3 +285,10 @@ class LlvmEmitter:
             for name, text in self.texts.items():
                 observe_text(name, "s", emit_assembly(text, self.target), _ASSEMBLY, self.context)
         return code
+
+
+def _separate(module: ModuleBuilder, compiled: Sequence[bytes]) -> list[bytes]:
+    """The objects of the functions that moved out of a module."""
+    if not isinstance(module, KernelModule):
+        return []
+    return module.kernels.objects(compiled, module.thunks, module.constants)

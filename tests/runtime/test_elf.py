@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mxforge.codegen.elf.reader import read_object
 from mxforge.codegen.llvm.compile import compile_object
 from mxforge.codegen.llvm.target import AVX2, NEON
 from mxforge.runtime.elf import Image, LinkError, LoadedObject, load_object, resolve_libc
-from mxforge.runtime.elf_reader import read_object
 from mxforge.runtime.host import host_target
 
 EVERYTHING = """

@@ -234,13 +234,17 @@ def test_a_damaged_program_is_compiled_again(monkeypatch: pytest.MonkeyPatch) ->
     good = executable_for(sum_of_squares())
     assert isinstance(good, Executable)
     kept = {"stored": program_to_bytes(good.program)[:-3]}
+    program = disk_key(sum_of_squares(), Options(), host_target())
 
     class Disk:
-        def get(self, key: str) -> bytes:
-            return kept["stored"]
+        """One program; kernels are not stored."""
+
+        def get(self, key: str) -> bytes | None:
+            return kept["stored"] if key == program else None
 
         def put(self, key: str, data: bytes) -> None:
-            kept["stored"] = data
+            if key == program:
+                kept["stored"] = data
 
     monkeypatch.setattr("mxforge.runtime.compile._disk", Disk)
     clear_caches()

@@ -7,10 +7,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from mxforge.codegen.elf.reader import read_architecture
 from mxforge.codegen.llvm.compile import statistics
 from mxforge.codegen.llvm.support import support_module
 from mxforge.runtime.cache import DiskCache
-from mxforge.runtime.elf_reader import read_architecture
 from mxforge.runtime.host import host_target, smallest_target
 from mxforge.runtime.support_object import OBJECTS, object_name, support_object
 

@@ -15,6 +15,7 @@ from ..schedule.describe import ContractionError, ConvShape, SpatialAxis, Window
 from ..schedule.strides import buffer_strides, fixed_shape
 from ..types import I8, Type, memory_type_of, type_of
 from .conv import InputPlace
+from .points import channel_offset
 from .tiles import KERNEL_PARAMETERS, argument
 
 _LANES = 8
@@ -135,10 +136,7 @@ class _Copier:
     def _channel_offset(self, channel: Value) -> Value:
         f = self.f
         stride = self._stride(self.channel)
-        if self.x.layout is None:
-            return channel * stride
-        own = self.x.layout.block
-        return f.udiv(channel, own) * stride + f.urem(channel, own)
+        return channel_offset(f, channel, self.x.layout.block if self.x.layout else 1, stride)
 
 
 def _position(shape: ConvShape | WindowedOperand, axis: str) -> int:
@@ -152,8 +150,8 @@ def _position(shape: ConvShape | WindowedOperand, axis: str) -> int:
 def zero_run(f: FunctionBuilder, target: Value, count: Value, element: Type) -> None:
     """target[0:count] = 0."""
     vector = element.with_lanes(_LANES)
-    whole = f.and_(count, -_LANES)
-    with f.loop(0, whole, _LANES) as i:
+    whole = f.and_(count, f.fixed(-_LANES))
+    with f.loop(0, whole, f.fixed(_LANES)) as i:
         f.store(f.const(vector, 0.0), f.gep(target, i, element))
     with f.loop(whole, count) as i:
         f.store(f.const(element, 0.0), f.gep(target, i, element))
@@ -164,7 +162,7 @@ def copy_run(f: FunctionBuilder, target: Value, source: Value, count: int, store
     whole = count // _LANES * _LANES
     memory, element = memory_type_of(stored), memory_type_of(wide)
     vector = memory.with_lanes(_LANES)
-    with f.loop(0, whole, _LANES) as i:
+    with f.loop(0, whole, f.fixed(_LANES)) as i:
         value = emit_cast(f, f.load(f.gep(source, i, memory), vector), stored, wide)
         f.store(value, f.gep(target, i, element))
     with f.loop(whole, count) as i:

@@ -15,6 +15,7 @@ from ..schedule.strides import buffer_strides, fixed_shape
 from ..types import F32, I64
 from .conv import InputPlace
 from .copy_input import zero_run
+from .points import channel_offset
 from .tiles import KERNEL_PARAMETERS, argument
 
 
@@ -57,13 +58,13 @@ class _PhaseCopier:
     def _line(self, source: Value, start: Value, channel: Value, q: Value) -> None:
         """Copy the elements q, q + stride, ... of a line, without those that are padding."""
         f, place, w = self.f, self.place, self.along
-        lane = f.add(f.udiv(channel, place.block) * place.channel, f.urem(channel, place.block))
-        target = f.gep(self.copy, f.add(start, lane), F32)
+        target = f.gep(self.copy, f.add(start, channel_offset(f, channel, place.block, place.channel)), F32)
         first, end = self._range(w, q)
         at = f.gep(source, (q - w.low) * self.strides[w.dimension], F32)
+        step = f.fixed(w.stride * self.strides[w.dimension])
         with f.loop(first, end) as x:
-            value = f.load(f.gep(at, x * (w.stride * self.strides[w.dimension]), F32), F32)
-            f.store(value, f.gep(target, x * place.block, F32))
+            value = f.load(f.gep(at, x * step, F32), F32)
+            f.store(value, f.gep(target, x * f.fixed(place.block), F32))
 
     def _range(self, w: SpatialAxis, q: Value) -> tuple[Value, Value]:
         """The positions of phase q, first and end, that are elements of the input."""

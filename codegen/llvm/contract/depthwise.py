@@ -20,7 +20,7 @@ from .conv import InputPlace, weight_strides
 from .epilogue import Epilogue, point_tables
 from .micro import EpilogueWriter
 from .packing import PackedPanels
-from .points import tile_cover
+from .points import channel_offset, tile_cover
 from .problem import WeightSource, offsets
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument, grain_of
 from .vector_epilogue import VectorEpilogue
@@ -233,8 +233,7 @@ class DepthwiseNest:
             rest = f.udiv(rest, n)
         position = [rest, *position] if len(self.extents) > 1 else [rest]
         channel = vector * s.lanes
-        own = self.place.block
-        x = f.gep(self.x, f.udiv(channel, own) * self.place.channel + f.urem(channel, own), self.scalar)
+        x = f.gep(self.x, channel_offset(f, channel, self.place.block, self.place.channel), self.scalar)
         x = f.gep(x, self._at(position, self._x_steps()), self.scalar)
         w = f.gep(self.w, channel * prod(v.taps for v in self.shape.windows), self.scalar)
         rows = f.smin(f.const(I64, self.rows) - block * s.rows, s.rows)
@@ -263,11 +262,7 @@ class DepthwiseNest:
             )
         for k, (operand, base) in enumerate(zip(self.epilogue.operands, self.starts, strict=True)):
             view = operand.view
-            at = (
-                channel * view.stride
-                if view.block == 1
-                else f.udiv(channel, view.block) * view.stride + f.urem(channel, view.block)
-            )
+            at = channel_offset(f, channel, view.block, view.stride)
             f.store(f.gep(base, at, memory_type_of(operand.dtype)), f.gep(self.context, 2 * len(tables) + 2 * k, PTR))
             f.store(f.const(I64, view.stride), f.gep(self.context, 2 * len(tables) + 2 * k + 1, I64))
 

@@ -65,6 +65,15 @@ def blocks_of(count: int, size: int, rows: int) -> tuple[int, int]:
     return size, -(-count // size)
 
 
+def channel_offset(f: FunctionBuilder, channel: Value, block: int, stride: int) -> Value:
+    """The offset of a channel, in elements, in an array with a stride between blocks of `block` channels, or between
+    channels if `block` is 1."""
+    if block == 1:
+        return channel * stride
+    length = f.fixed(block)
+    return f.udiv(channel, length) * stride + f.urem(channel, length)
+
+
 def check_offset(offset: int) -> None:
     """ContractionError if an offset in elements does not fit the 32 bits of a table's entry."""
     if offset >= 1 << 31:  # for a symbolic offset this is a guard

@@ -17,7 +17,7 @@ from ..emitter import FunctionBuilder, ModuleBuilder
 from ..schedule.kinds import RegisterTile, TileSchedule
 from ..types import I1, I8, I32, I64, PTR, Type, memory_type_of
 from .micro import MicroKernel, micro_kernel
-from .points import FILL_LANES, blocks_of, fill_table, offset_table, tile_cover
+from .points import FILL_LANES, blocks_of, channel_offset, fill_table, offset_table, tile_cover
 from .problem import Problem
 
 KERNEL_PARAMETERS = [("arguments", PTR, ""), ("begin", I64, ""), ("end", I64, ""), ("worker", I32, "")]
@@ -285,11 +285,8 @@ class _Nest:
         f = self.f
         channel = self._first_channel(kind, panel)
         for k, ((_, view, element), base) in enumerate(zip(self.operands, self.bases, strict=True)):
-            if view.block == 1:
-                address = f.gep(base, channel * view.stride, element) if view.stride else base
-            else:
-                at = f.udiv(channel, view.block) * view.stride + f.urem(channel, view.block)
-                address = f.gep(base, at, element)
+            same = view.block == 1 and not view.stride
+            address = base if same else f.gep(base, channel_offset(f, channel, view.block, view.stride), element)
             f.store(address, f.gep(self.context, len(self.offsets) + 2 * k, PTR))
 
     def _first_channel(self, kind: PanelKind, panel: Value) -> Value:

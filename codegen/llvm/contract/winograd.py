@@ -24,7 +24,7 @@ from ..types import F32, I1, I32, I64, PTR, memory_type_of
 from .conv import InputPlace, weight_strides
 from .epilogue import Epilogue, point_tables
 from .micro import MicroKernel, micro_kernel
-from .points import FILL_LANES, fill_table, tile_cover
+from .points import FILL_LANES, channel_offset, fill_table, tile_cover
 from .problem import Problem, Segment
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument, panel_kinds
 from .vector_epilogue import SUM, Access, VectorEpilogue
@@ -379,11 +379,7 @@ class WinogradNest:
         f = self.f
         for k, (operand, base) in enumerate(zip(self.epilogue.operands, self.starts, strict=True)):
             view = operand.view
-            at = (
-                channel * view.stride
-                if view.block == 1
-                else f.udiv(channel, view.block) * view.stride + f.urem(channel, view.block)
-            )
+            at = channel_offset(f, channel, view.block, view.stride)
             slot = len(self.tables.strides) + 2 * k
             f.store(f.gep(base, at, memory_type_of(operand.dtype)), f.gep(self.context, slot, PTR))
             f.store(f.const(I64, view.stride), f.gep(self.context, slot + 1, I64))

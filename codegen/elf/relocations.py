@@ -39,17 +39,29 @@ class Relocation:
     width: int
     encode: Encode
 
+    @property
+    def is_distance(self) -> bool:
+        """True if the content depends only on the distance between the place and the target."""
+        return self.encode in (_relative, _relative32)
+
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
     """`machine` is e_machine of the ELF header; `stub(distance)` is code that jumps to the address in the GOT slot
     `distance` bytes from the stub.
+
+    `thunk` is a function that jumps to another one with the address of a table as its fifth argument; its fields are
+    (offset, relocation type, addend). `address` is the relocation type of an absolute address of 8 bytes.
     """
 
     name: str
     machine: int
     stub_bytes: int
     stub: Callable[[int], bytes]
+    address: int
+    thunk: bytes
+    thunk_table: tuple[tuple[int, int, int], ...]
+    thunk_jump: tuple[int, int, int]
     relocations: dict[int, Relocation]
 
 
@@ -91,6 +103,10 @@ X86_64 = Architecture(
     62,
     8,
     _x86_stub,
+    1,
+    bytes.fromhex("4c8d0500000000 e900000000"),  # lea r8, [rip + table]; jmp kernel
+    ((3, 2, -4),),
+    (8, 4, -4),
     {
         1: Relocation("R_X86_64_64", Refers.SYMBOL, 8, _absolute),
         2: Relocation("R_X86_64_PC32", Refers.SYMBOL, 4, _relative32),
@@ -140,6 +156,10 @@ AARCH64 = Architecture(
     183,
     8,
     _aarch64_stub,
+    257,
+    bytes.fromhex("04000090 84000091 00000014"),  # adrp x4, table; add x4, x4, :lo12:table; b kernel
+    ((0, 275, 0), (4, 277, 0)),
+    (8, 282, 0),
     {
         257: Relocation("R_AARCH64_ABS64", Refers.SYMBOL, 8, _absolute),
         258: Relocation("R_AARCH64_ABS32", Refers.SYMBOL, 4, _absolute32),
@@ -161,3 +181,8 @@ AARCH64 = Architecture(
 )
 
 ARCHITECTURES = {arch.machine: arch for arch in (X86_64, AARCH64)}
+
+
+def architecture_of(triple: str) -> Architecture:
+    """The architecture of a target triple of LLVM, such as x86_64-unknown-linux-gnu."""
+    return X86_64 if triple.startswith("x86_64") else AARCH64

@@ -16,26 +16,26 @@ from .relocations import ARCHITECTURES, Architecture, Words
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_HEADER = np.dtype(
+HEADER = np.dtype(
     [
         ("magic", "S4"), ("bits", "u1"), ("order", "u1"), ("ident", "V10"), ("type", "<u2"), ("machine", "<u2"),
         ("version", "<u4"), ("entry", "<u8"), ("phoff", "<u8"), ("shoff", "<u8"), ("flags", "<u4"), ("ehsize", "<u2"),
         ("phentsize", "<u2"), ("phnum", "<u2"), ("shentsize", "<u2"), ("shnum", "<u2"), ("shstrndx", "<u2"),
     ]
 )  # fmt: skip
-_SECTION = np.dtype(
+SECTION = np.dtype(
     [
         ("name", "<u4"), ("type", "<u4"), ("flags", "<u8"), ("addr", "<u8"), ("offset", "<u8"), ("size", "<u8"),
         ("link", "<u4"), ("info", "<u4"), ("align", "<u8"), ("entsize", "<u8"),
     ]
 )  # fmt: skip
-_SYMBOL = np.dtype(
+SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
-_RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
+RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 
 _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL, _INIT_ARRAY = 2, 3, 4, 8, 9, 14
-_WRITE, _ALLOC, _EXEC, _THREAD_LOCAL = 1, 2, 4, 0x400
+_WRITE, _ALLOC, _EXEC, _MERGEABLE, _THREAD_LOCAL = 1, 2, 4, 0x10, 0x400
 _UNDEFINED, _ABSOLUTE = 0, 0xFFF1
 _LOCAL, _WEAK = 0, 2
 _LARGEST_SECTION = 1 << 30
@@ -50,13 +50,15 @@ class LinkError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of the image. `content` is None for a section of zeros (.bss)."""
+    """A section of the image. `content` is None for a section of zeros (.bss). `entry` is the size of its constants if
+    it consists of constants of one size that code refers to separately, else 0."""
 
     name: str
     flags: int
     size: int
     align: int
     content: npt.NDArray[np.uint8] | None
+    entry: int = 0
 
     @property
     def is_code(self) -> bool:
@@ -78,6 +80,7 @@ class Symbols:
 
     section: Words
     value: Words
+    size: Words
     is_local: npt.NDArray[np.bool_]
     is_weak: npt.NDArray[np.bool_]
     name_offsets: Words
@@ -125,7 +128,7 @@ def read_object(data: bytes) -> ObjectFile:
 
 def read_architecture(data: bytes) -> Architecture:
     """The architecture of a relocatable object. LinkError if it is not one, or for an unsupported architecture."""
-    header = _table(data, _HEADER, 0, 1, "file header")[0]
+    header = _table(data, HEADER, 0, 1, "file header")[0]
     if (header["magic"], header["bits"], header["order"], header["type"]) != (b"\x7fELF", 2, 1, 1):
         raise LinkError("not a relocatable, little-endian, 64-bit ELF object")
     try:
@@ -143,14 +146,14 @@ def _table(data: bytes, kind: np.dtype[np.void], offset: int, count: int, what: 
 
 
 def _section_table(data: bytes) -> npt.NDArray[np.void]:
-    header = _table(data, _HEADER, 0, 1, "file header")[0]
-    if header["shentsize"] != _SECTION.itemsize or header["shnum"] == 0:
+    header = _table(data, HEADER, 0, 1, "file header")[0]
+    if header["shentsize"] != SECTION.itemsize or header["shnum"] == 0:
         raise LinkError("the object has no section table, or one in an unknown format")
-    return _table(data, _SECTION, int(header["shoff"]), int(header["shnum"]), "section table")
+    return _table(data, SECTION, int(header["shoff"]), int(header["shnum"]), "section table")
 
 
 def _section_names(data: bytes, table: npt.NDArray[np.void]) -> list[str]:
-    index = int(_table(data, _HEADER, 0, 1, "file header")[0]["shstrndx"])
+    index = int(_table(data, HEADER, 0, 1, "file header")[0]["shstrndx"])
     strings = _strings(data, table, index)
     return [_string(strings, int(offset)) for offset in table["name"]]
 
@@ -188,20 +191,22 @@ def _section(data: bytes, row: np.void, name: str) -> Section:
     if align & (align - 1) or align > _LARGEST_ALIGNMENT:
         raise LinkError(f"section {name!r} has an invalid alignment of {align}")
     content = None if row["type"] == _NOBITS else _content(data, row, f"section {name!r}")
-    return Section(name, int(row["flags"]), size, align, content)
+    entry = int(row["entsize"]) if row["flags"] & _MERGEABLE else 0
+    return Section(name, int(row["flags"]), size, align, content, entry)
 
 
 def _read_symbols(data: bytes, table: npt.NDArray[np.void], loaded: dict[int, Section]) -> Symbols:
     rows = [row for row in table if row["type"] == _SYMTAB]
     if len(rows) != 1:
         raise LinkError(f"the object has {len(rows)} symbol tables, not 1")
-    entries = _table(data, _SYMBOL, int(rows[0]["offset"]), int(rows[0]["size"]) // _SYMBOL.itemsize, "symbol table")
+    entries = _table(data, SYMBOL, int(rows[0]["offset"]), int(rows[0]["size"]) // SYMBOL.itemsize, "symbol table")
     section = entries["section"].astype(np.int64)
     section[section == _ABSOLUTE] = -1
     binding = entries["info"] >> 4
     symbols = Symbols(
         section,
         entries["value"].astype(np.int64),
+        entries["size"].astype(np.int64),
         binding == _LOCAL,
         binding == _WEAK,
         entries["name"].astype(np.int64),
@@ -223,8 +228,8 @@ def _check_symbols(symbols: Symbols, sections: int, loaded: dict[int, Section]) 
 
 
 def _read_relocations(data: bytes, row: np.void, name: str, loaded: dict[int, Section], symbols: int) -> Relocations:
-    count = int(row["size"]) // _RELOCATION.itemsize
-    entries = _table(data, _RELOCATION, int(row["offset"]), count, f"section {name!r}")
+    count = int(row["size"]) // RELOCATION.itemsize
+    entries = _table(data, RELOCATION, int(row["offset"]), count, f"section {name!r}")
     if entries.size and int(entries["symbol"].max()) >= symbols:
         raise LinkError(f"a relocation in {name!r} refers to symbol {int(entries['symbol'].max())} of {symbols}")
     section = int(row["info"])

@@ -1,0 +1,141 @@
+"""Machine code of single functions, without an object around it: taken from objects, and put into one.
+
+The code of a kernel is position independent and complete: its instructions, then the constants that they read. The
+first byte is the entry, and the start needs an alignment of `ALIGNMENT` bytes. So kernels can be stored one by one, and
+any set of them is an object without relocations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .reader import ObjectFile, Relocations, Section, read_object
+from .relocations import Architecture, Refers, Words
+from .writer import CONSTANTS, RELOCATED, TEXT, ObjectWriter
+
+ALIGNMENT = 64
+"""Bytes: a cache line, and the largest constant."""
+
+
+def split_kernels(data: bytes) -> dict[str, bytes | None]:
+    """The code of each global function of an object; None for a function that refers to anything but constants by
+    distance, as code for AArch64 does. LinkError for a damaged object."""
+    file = read_object(data)
+    symbols = file.symbols
+    found: dict[str, bytes | None] = {}
+    for index in np.flatnonzero(~symbols.is_local & (symbols.section > 0)).tolist():
+        section = file.sections.get(int(symbols.section[index]))
+        if section is not None and section.is_code:
+            found[symbols.name(index)] = _Extract(file, section, index).code()
+    return found
+
+
+def function_names(data: bytes) -> list[str]:
+    """The names of the functions that an object defines for others. LinkError for a damaged object."""
+    symbols = read_object(data).symbols
+    return [symbols.name(i) for i in np.flatnonzero(~symbols.is_local & (symbols.section > 0)).tolist()]
+
+
+class _Extract:
+    """Takes one function out of an object."""
+
+    def __init__(self, file: ObjectFile, section: Section, symbol: int) -> None:
+        assert section.content is not None, "a section of code has content"
+        self._file, self._section = file, section
+        self._start = int(file.symbols.value[symbol])
+        self._end = self._start + int(file.symbols.size[symbol])
+        self._code = bytearray(section.content[self._start : self._end].tobytes())
+        self._constants: dict[bytes, int] = {}
+
+    def code(self) -> bytes | None:
+        for table in self._file.relocations:
+            if self._file.sections[table.section] is self._section:
+                inside = (table.offset >= self._start) & (table.offset < self._end)
+                if not all(self._relocate(table, number) for number in np.flatnonzero(inside).tolist()):
+                    return None
+        return bytes(self._code)
+
+    def _relocate(self, table: Relocations, number: int) -> bool:
+        """Let a field refer to constants after the code. False if it refers to something else."""
+        relocation = self._file.architecture.relocations.get(int(table.type[number]))
+        if relocation is None or not relocation.is_distance or relocation.refers is not Refers.SYMBOL:
+            return False
+        block = self._block(int(table.symbol[number]))
+        if block is None:
+            return False
+        constants, align, offset = block
+        field = int(table.offset[number]) - self._start
+        target = self._place(constants, align) + offset + int(table.addend[number])
+        value = int(relocation.encode(_word(0), _word(field), _word(target))[0])
+        self._code[field : field + relocation.width] = value.to_bytes(relocation.width, "little", signed=True)
+        return True
+
+    def _block(self, symbol: int) -> tuple[bytes, int, int] | None:
+        """Constants, their alignment, and the offset of a symbol in them: the constant that a label names if all
+        constants of its section have one size, else the section. None for a symbol outside of constant sections."""
+        symbols = self._file.symbols
+        number, value = int(symbols.section[symbol]), int(symbols.value[symbol])
+        section = self._file.sections.get(number)
+        if section is None or section.content is None or section.is_code or section.is_data:
+            return None
+        if section.align > ALIGNMENT or any(table.section == number for table in self._file.relocations):
+            return None
+        if section.entry and symbols.name(symbol):
+            return section.content[value : value + section.entry].tobytes(), section.entry, 0
+        return section.content.tobytes(), section.align, value
+
+    def _place(self, constants: bytes, align: int) -> int:
+        """The offset of constants, which are added if the code does not have them."""
+        if constants not in self._constants:
+            self._code.extend(bytes(-len(self._code) % align))
+            self._constants[constants] = len(self._code)
+            self._code.extend(constants)
+        return self._constants[constants]
+
+
+def _word(value: int) -> Words:
+    return np.array([value], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Thunk:
+    """A function that calls `kernel` with its four arguments and, as the fifth, the address of a table of `numbers`:
+    integers, names of functions, and names of constants."""
+
+    kernel: str
+    numbers: tuple[int | str, ...]
+
+
+def link_kernels(
+    kernels: Mapping[str, bytes],
+    thunks: Mapping[str, Thunk],
+    constants: Mapping[str, bytes],
+    architecture: Architecture,
+) -> bytes:
+    """An object that defines a function for each kernel and each thunk. Functions that it lacks are in others."""
+    writer = ObjectWriter(architecture)
+    places = {name: writer.add(CONSTANTS, content) for name, content in constants.items()}
+    for name, code in kernels.items():
+        writer.function(name, code)
+    for name, thunk in thunks.items():
+        table = _add_numbers(writer, thunk.numbers, places)
+        start = writer.function(name, architecture.thunk)
+        for offset, type, addend in architecture.thunk_table:
+            writer.refer(TEXT, start + offset, type, RELOCATED, table + addend)
+        offset, type, addend = architecture.thunk_jump
+        writer.refer(TEXT, start + offset, type, thunk.kernel, addend)
+    return writer.finish()
+
+
+def _add_numbers(writer: ObjectWriter, numbers: Sequence[int | str], constants: Mapping[str, int]) -> int:
+    words = [n if isinstance(n, int) else 0 for n in numbers]
+    table = writer.add(RELOCATED, np.array(words, "<i8").tobytes())
+    for k, name in enumerate(numbers):
+        if isinstance(name, str):
+            place = constants.get(name)
+            symbol, addend = (name, 0) if place is None else (CONSTANTS, place)
+            writer.refer(RELOCATED, table + 8 * k, writer.architecture.address, symbol, addend)
+    return table

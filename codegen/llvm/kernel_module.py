@@ -1,0 +1,146 @@
+"""The module of kernels of a program, of which most are compiled and stored separately (`inner_kernels.py`).
+
+A function that shares its body (`numbered.py`) becomes a thunk, which passes the body its numbers. Another function
+is a kernel of its own if it calls nothing. What remains, such as loops over nested programs, is in this module.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+
+from ..elf.kernels import Thunk
+from .cpu import Cpu
+from .emitter import FunctionBuilder, Header, ModuleBuilder
+from .inner_kernels import InnerKernels
+from .numbered import NUMBERS, NumberedFunction
+from .types import Number, Type
+
+_REFERENCE = re.compile(r"@[\w.$]+|!\d+")
+_PACKED = {"i8": "B", "i16": "H", "i32": "I", "i64": "Q"}
+
+
+class KernelModule(ModuleBuilder):
+    """A module whose functions move to `kernels` when `release` is called, as far as they can. `thunks` are the
+    functions that share bodies, and `constants` the tables in their numbers. Without `has_thunks` each function
+    stays in one object with all that it calls, so that programs can share the object."""
+
+    __slots__ = ("_has_thunks", "_inlined_text", "_moved", "_packed", "kernels", "thunks")
+
+    def __init__(self, target: Cpu, kernels: InnerKernels, has_thunks: bool = True) -> None:
+        super().__init__(target)
+        self.kernels, self._has_thunks = kernels, has_thunks
+        self.thunks: dict[str, Thunk] = {}
+        self._packed: dict[str, bytes] = {}
+        self._moved: dict[str, str] = {}  # declarations of functions that are not in this module any more
+        self._inlined_text: dict[str, str] = {}
+
+    def inner(self, name: str, emit: Callable[[ModuleBuilder], None]) -> str:
+        """See `ModuleBuilder.inner`."""
+        if not self._has_thunks:
+            return super().inner(name, emit)
+        return self.declare_raw(name, "void", self.kernels.parameters_of(name, emit))
+
+    def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> str:
+        symbol = super().table(type, numbers, align)
+        if symbol not in self._packed:
+            mask = (1 << type.bits) - 1
+            self._packed[symbol] = struct.pack(
+                f"<{len(numbers)}{_PACKED[type.kind]}", *[int(n) & mask for n in numbers]
+            )
+        return symbol
+
+    def _create(self, header: Header, shares: bool) -> FunctionBuilder:
+        if not self._has_thunks:
+            return super()._create(header, shares)
+        if header.linkage:
+            is_inlined = "alwaysinline" in header.attributes
+            return super()._create(header if is_inlined else header._replace(linkage=""), shares)
+        function = NumberedFunction(self, *header)
+        function.begin_numbers(shares)
+        return function
+
+    @property
+    def constants(self) -> dict[str, bytes]:
+        """The tables that thunks refer to."""
+        used = {n for thunk in self.thunks.values() for n in thunk.numbers if isinstance(n, str)}
+        return {symbol[1:]: data for symbol, data in self._packed.items() if symbol[1:] in used}
+
+    # -- functions that move
+
+    def release(self) -> None:
+        """Let the functions that are finished become kernels and thunks, as far as they can."""
+        functions, self._functions = self._functions, []
+        for f in functions:
+            if self.is_inlined(f.symbol):
+                self._inlined_text[f.symbol] = "\n".join(f.text_lines())
+        for f in functions:
+            if f.symbol not in self._inlined_text and (f.is_internal or not f.is_finished or not self._move(f)):
+                self._functions.append(f)
+
+    def _move(self, f: FunctionBuilder) -> bool:
+        """True if the function is a kernel or a thunk now."""
+        numbers = f.numbers if isinstance(f, NumberedFunction) else []
+        name, text = f.body() if isinstance(f, NumberedFunction) and numbers else _whole(f)
+        definitions = self._needed(name, text)
+        if definitions is None:
+            return False
+        self.kernels.add(name, definitions)
+        if numbers:
+            self.thunks[f.symbol[1:]] = Thunk(name, tuple(numbers))
+        result = f.result.text if f.result else "void"
+        self._moved[f.symbol] = f"declare {result} {f.symbol}({', '.join(a.type.text for a in f.args)})"
+        return True
+
+    def _needed(self, name: str, text: str) -> list[str] | None:
+        """The definitions that code needs, in order, itself last; None if it calls a function that is not inlined."""
+        found: dict[str, str] = {}
+
+        def collect(text: str) -> bool:
+            for reference in dict.fromkeys(_REFERENCE.findall(text)):
+                if reference in found or reference == f"@{name}":
+                    continue
+                definition = self._definition(reference)
+                if definition is None:
+                    return False
+                found[reference] = definition
+                if reference in self._inlined_text and not collect(definition):
+                    return False
+            return True
+
+        return [*found.values(), text] if collect(text) else None
+
+    def _definition(self, reference: str) -> str | None:
+        if reference.startswith("!"):
+            return self._metadata[reference]
+        if reference.startswith("@llvm."):
+            return self._declared[reference[1:]]
+        return self._inlined_text.get(reference) or self._globals.get(reference)
+
+    # -- what remains
+
+    def has_functions(self) -> bool:
+        return any(not f.is_internal for f in self._functions)
+
+    def _bodies(self) -> list[str]:
+        remaining = [line for f in self._functions for line in _with_numbers(f)]
+        texts = [*self._inlined_text.values(), *remaining]
+        used = set(_REFERENCE.findall("\n".join(texts)))
+        return [line for symbol, line in self._moved.items() if symbol in used] + texts
+
+
+def _with_numbers(f: FunctionBuilder) -> list[str]:
+    """The code of a function, and the table of its numbers."""
+    if not isinstance(f, NumberedFunction) or not f.numbers:
+        return f.text_lines()
+    words = [("i64", n) if isinstance(n, int) else ("ptr", f"@{n}") for n in f.numbers]
+    types, content = ", ".join(t for t, _ in words), ", ".join(f"{t} {n}" for t, n in words)
+    table = f"{f.symbol}.numbers"
+    text = "\n".join(f.text_lines()).replace(NUMBERS, table)
+    return [f"{table} = internal constant {{ {types} }} {{ {content} }}, align 64", text]
+
+
+def _whole(f: FunctionBuilder) -> tuple[str, str]:
+    """The name of a function, and its code."""
+    return f.symbol[1:], "\n".join(f.text_lines())

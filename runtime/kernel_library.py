@@ -1,0 +1,91 @@
+"""The kernels that the package has compiled: those of the networks of the model zoo, for common processors.
+
+    magic (8 bytes) | number of kernels (8, little-endian) | digests of their texts in order (16 each)
+    | ends of their codes, counted from the first code (8 each) | codes
+
+A text is looked up by its digest, so that an outdated kernel is not found.
+
+The kernels compute with float32 and integers, whose results no further instructions of a processor change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ..codegen.llvm.cpu import Cpu
+from ..ir.code_store import NO_STORE, CodeStore
+
+LIBRARIES = Path(__file__).parent / "objects"
+_MAGIC = b"mxkernel"
+_DIGEST, _HEADER = 16, 16
+_NARROW = re.compile(r"\b(half|bfloat)\b")
+
+
+class KernelLibrary:
+    """A library in memory. Implements `CodeStore`, except that nothing can be added."""
+
+    def __init__(self, data: bytes) -> None:
+        """ValueError for data that is not a library."""
+        count = int.from_bytes(data[8:_HEADER], "little")
+        codes = _HEADER + count * (_DIGEST + 8)
+        if data[:8] != _MAGIC or codes > len(data):
+            raise ValueError("not a library of kernels, or a truncated one")
+        digests = data[_HEADER : _HEADER + count * _DIGEST]
+        self._digests = {digests[_DIGEST * k : _DIGEST * (k + 1)]: k for k in range(count)}
+        self._ends = [0, *np.frombuffer(data, "<i8", count, _HEADER + count * _DIGEST).tolist()]
+        self._codes = memoryview(data)[codes:]
+        if sorted(self._ends) != self._ends or self._ends[-1] != len(self._codes):
+            raise ValueError("a library of kernels that is damaged")
+
+    def find(self, text: str) -> bytes | None:
+        position = self._digests.get(digest(text))
+        if position is None:
+            return None
+        return bytes(self._codes[self._ends[position] : self._ends[position + 1]])
+
+    def add(self, text: str, code: bytes) -> None:
+        """The library does not change."""
+
+
+def library_of(target: Cpu) -> CodeStore:
+    """The library for a target; `NO_STORE` if the package has none."""
+    return read_library(target.cpu)
+
+
+@cache
+def read_library(cpu: str) -> CodeStore:
+    """The library for processors of this name in LLVM. ValueError if its file is damaged."""
+    try:
+        return KernelLibrary(library_file(cpu).read_bytes())
+    except FileNotFoundError:
+        return NO_STORE
+
+
+def library_file(cpu: str) -> Path:
+    """The file of a library."""
+    return LIBRARIES / f"{cpu}.kernels"
+
+
+def digest(text: str) -> bytes:
+    """What identifies a text in a library."""
+    return hashlib.blake2s(text.encode(), digest_size=_DIGEST).digest()
+
+
+def is_portable(text: str) -> bool:
+    """True for a kernel whose results are the same on all processors with the instructions of its library: narrow
+    floats are rounded by other instructions where a processor has them."""
+    return not _NARROW.search(text)
+
+
+def to_bytes(kernels: Mapping[str, bytes]) -> bytes:
+    """A library of kernels by their texts."""
+    rows = sorted((digest(text), code) for text, code in kernels.items())
+    ends = np.cumsum([len(code) for _, code in rows], dtype="<i8")
+    head = _MAGIC + len(rows).to_bytes(8, "little") + b"".join(key for key, _ in rows) + ends.tobytes()
+    return head + b"".join(code for _, code in rows)
