@@ -1,0 +1,118 @@
+"""Code of kernels in memory, on disk and in the package: found by its text, current, and refused if it is damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mxforge.codegen.driver import compile_graph
+from mxforge.codegen.llvm.compile import statistics
+from mxforge.codegen.llvm.target import CpuTarget
+from mxforge.ir.caches import clear_caches
+from mxforge.passes.manager import Options
+from mxforge.runtime import kernel_library
+from mxforge.runtime.cache import DiskCache
+from mxforge.runtime.host import host_target
+from mxforge.runtime.kernel_library import KernelLibrary, is_portable, library_file, library_of, to_bytes
+from mxforge.runtime.kernel_store import KernelStore
+from mxforge.tools.make_kernels import LEVELS, network_graphs, targets
+
+CODES = {"define void @a": b"\xc3", "define void @b": b"\x90\xc3", "third": b""}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> DiskCache:
+    return DiskCache(tmp_path / "cache", enabled=True)
+
+
+def store_of(disk: DiskCache, identity: str = "this compiler", target: CpuTarget | None = None) -> KernelStore:
+    return KernelStore(target or host_target(), disk, identity)
+
+
+def test_other_processes_find_code_on_disk(disk: DiskCache) -> None:
+    store_of(disk).add("text of a kernel", b"code")
+    assert store_of(disk).find("text of a kernel") == b"code"
+    clear_caches()
+    assert store_of(disk).find("text of a kernel") == b"code"
+    assert store_of(disk).find("another text") is None
+
+
+def test_other_compilers_and_processors_have_their_own_code(disk: DiskCache) -> None:
+    store_of(disk).add("text of a kernel", b"code")
+    other = targets("x86-64-v3")[0]
+    assert store_of(disk, "another compiler").find("text of a kernel") is None
+    assert store_of(disk, target=other).find("text of a kernel") is None
+
+
+def test_a_damaged_entry_counts_as_missing(disk: DiskCache) -> None:
+    store_of(disk).add("text of a kernel", b"code")
+    clear_caches()
+    assert disk.folder is not None
+    (entry,) = disk.folder.iterdir()
+    entry.write_bytes(entry.read_bytes()[:-1] + b"!")
+    assert store_of(disk).find("text of a kernel") is None
+
+
+def test_libraries_find_each_text() -> None:
+    library = KernelLibrary(to_bytes(CODES))
+    assert [library.find(text) for text in CODES] == list(CODES.values())
+    assert library.find("define void @c") is None
+    assert KernelLibrary(to_bytes({})).find("third") is None
+
+
+def test_damaged_libraries_are_refused() -> None:
+    data = to_bytes(CODES)
+    for damaged in (b"", data[:20], data[:-1], b"x" + data[1:], data[:8] + b"\xff" * 8 + data[16:]):
+        with pytest.raises(ValueError, match="library of kernels"):
+            KernelLibrary(damaged)
+
+
+def test_a_processor_without_a_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(kernel_library, "LIBRARIES", tmp_path)
+    kernel_library.read_library.cache_clear()
+    assert library_of(host_target()).find("define void @a") is None
+    kernel_library.read_library.cache_clear()
+
+
+def test_narrow_floats_are_not_in_libraries() -> None:
+    assert is_portable("%x = fadd float %y, %z")
+    assert not is_portable("%x = fptrunc float %y to bfloat")
+
+
+class _Misses:
+    """The texts that a library lacks."""
+
+    def __init__(self, target: CpuTarget) -> None:
+        self.library, self.missing = library_of(target), list[str]()
+
+    def find(self, text: str) -> bytes:
+        found = self.library.find(text)
+        if found is None and is_portable(text):
+            self.missing.append(text)
+        return found or b"\xc3"
+
+    def add(self, text: str, code: bytes) -> None:
+        raise AssertionError("every kernel was found")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("network", ["squeezenet1.1", "mobilenetv2_1.0"])
+def test_the_libraries_of_the_package_are_current(network: str, level: str) -> None:
+    """If this fails, run python -m mxforge.tools.make_kernels."""
+    graph = next(network_graphs(network))
+    target = targets(level)[0]
+    misses = _Misses(target)
+    compile_graph(graph, target, Options(), misses)
+    assert not misses.missing, f"{len(misses.missing)} kernels are not in {library_file(target.cpu)}"
+
+
+def test_a_network_of_the_library_needs_no_llvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = statistics.modules
+    target = targets(host_target().cpu)[0]
+    program = compile_graph(
+        next(network_graphs("squeezenet1.1")), target, Options(), store_of(DiskCache(tmp_path / "cache"), target=target)
+    )
+    assert statistics.modules == before
+    assert len(program.code) == 1
+    assert np.frombuffer(program.code[0][:4], "S4")[0] == b"\x7fELF"

@@ -1,0 +1,105 @@
+"""Compiles the kernels of networks of the model zoo into the libraries of the package (`runtime/kernel_library.py`).
+
+python -m mxforge.tools.make_kernels        run it after a change of code generation; a test checks that the libraries
+                                            are current
+
+Schedules depend on the threads and the caches of a processor, so each network is compiled for several. Each text is
+compiled once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from ..codegen.driver import compile_graph
+from ..codegen.llvm.target import CpuTarget
+from ..frontend.gluon.model_zoo.vision import get_model
+from ..frontend.symbol.symbol import Symbol
+from ..frontend.symbol.to_graph import symbol_to_graph
+from ..frontend.symbol.variable import var
+from ..ir.graph import Graph
+from ..ir.types import DType, TensorType
+from ..passes.manager import Options
+from ..runtime.atomic import write_atomically
+from ..runtime.host import X86_LEVELS, target_from_cpuinfo
+from ..runtime.kernel_library import is_portable, library_file, to_bytes
+
+NETWORKS: Mapping[str, int] = {
+    "alexnet": 224,
+    "densenet121": 224,
+    "inceptionv3": 299,
+    "mobilenet1.0": 224,
+    "mobilenetv2_1.0": 224,
+    "resnet18_v1": 224,
+    "resnet18_v2": 224,
+    "resnet34_v1": 224,
+    "resnet50_v1": 224,
+    "resnet50_v2": 224,
+    "squeezenet1.0": 224,
+    "squeezenet1.1": 224,
+    "vgg16": 224,
+}
+"""Networks and the heights of their images."""
+
+_BATCHES = (1, 8)
+LEVELS = tuple(X86_LEVELS)
+_MAKERS: tuple[dict[str, str], ...] = ({}, {"vendor_id": "AuthenticAMD", "cpu family": "25"})  # Zen 4: short vectors
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Implements `CodeStore`: remembers the texts that one compilation after another looks up, and their code."""
+
+    code: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+    def find(self, text: str) -> bytes | None:
+        return self.code.get(text)
+
+    def add(self, text: str, code: bytes) -> None:
+        self.code[text] = code
+
+
+def targets(level: str) -> list[CpuTarget]:
+    """Processors of an x86-64 level."""
+    flags = " ".join(sorted(X86_LEVELS[level]))
+    infos = ({"flags": flags, **maker} for maker in _MAKERS)
+    bases = [target_from_cpuinfo("x86_64", info, {}, threads) for info in infos for threads in (2, 1, 4, 8)]
+    caches = ((48, 1024), (32, 512))
+    found = (replace(base, l1_bytes=l1 << 10, l2_bytes=l2 << 10) for base, (l1, l2) in product(bases, caches))
+    return list(dict.fromkeys(found))
+
+
+def network_graphs(name: str) -> Iterator[Graph]:
+    """The graphs of a network for each size of a batch."""
+    net = get_model(name)
+    symbol = net(var("data"))
+    for batch in _BATCHES:
+        yield _graph(symbol, name, {"data": (batch, 3, NETWORKS[name], NETWORKS[name])})
+
+
+def _graph(symbol: Symbol, name: str, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+    """The graph of a symbol in float32; inputs that have no given shape are parameters."""
+    arguments, _, states = symbol.infer_shape(**shapes)
+    assert arguments is not None and states is not None, "the shape of the data determines all"
+    names = (*symbol.list_arguments(), *symbol.list_auxiliary_states())
+    types = {n: TensorType(tuple(shape), DType.F32) for n, shape in zip(names, (*arguments, *states), strict=True)}
+    return symbol_to_graph(symbol, types, [n for n in names if n not in shapes], name)
+
+
+def write_library(level: str) -> None:
+    """Compile the library for a level."""
+    store = Recorder()
+    for name in NETWORKS:
+        for graph, target in product(network_graphs(name), targets(level)):
+            compile_graph(graph, target, Options(), store)
+        print(f"{level}: {len(store.code)} kernels with those of {name}", file=sys.stderr)
+    data = to_bytes({text: code for text, code in store.code.items() if is_portable(text)})
+    write_atomically(library_file(level), data)
+
+
+if __name__ == "__main__":
+    for each in LEVELS:
+        write_library(each)
