@@ -78,8 +78,21 @@ def _exp_tail(f: FunctionBuilder, r: Value) -> Value:
 
 def exp_in_range(f: FunctionBuilder, x: Value) -> Value:
     """e^x for x in [-87, 88], where one scaling step is enough."""
-    r, _, i = _reduce_exp(f, x)
-    return (_exp_tail(f, r) + 1.0) * power_of_two(f, i)
+    return _scaled_exp(f, x, 0)
+
+
+def exp_of_negative(f: FunctionBuilder, x: Value) -> Value:
+    """e^x for x <= 0. It is computed 2^24 times as large, so that the last product alone rounds to a denormal."""
+    return _scaled_exp(f, at_least(f, x, -104.0), 24) * 2.0**-24
+
+
+def _scaled_exp(f: FunctionBuilder, x: Value, more: int) -> Value:
+    """e^x 2^more, for a normal result. With x = n ln 2 + r, the lowest bits of t are the exponent of 2^(n + more)."""
+    magic = _MAGIC + 127 + more
+    t = f.fma(x, _LOG2E, magic)
+    n = t - magic
+    r = f.fma(n, -K.LN2[1], f.fma(n, -K.LN2[0], x))
+    return (_exp_tail(f, r) + 1.0) * f.bitcast(f.bitcast(t, "i32") << 23, "float")
 
 
 def exp(f: FunctionBuilder, x: Value) -> Value:
@@ -134,7 +147,7 @@ def tanh(f: FunctionBuilder, x: Value) -> Value:
 def sigmoid(f: FunctionBuilder, x: Value) -> Value:
     """1 / (1 + e^-x). A correction term compensates the rounding of the denominator."""
     negative = f.cmp("lt", x, 0.0)
-    e = exp(f, -f.abs(x))
+    e = exp_of_negative(f, -f.abs(x))
     d = e + 1.0
     error = e - (d - 1.0)  # d + error == 1 + e exactly
     q = f.select(negative, e, 1.0) / d
@@ -144,7 +157,7 @@ def sigmoid(f: FunctionBuilder, x: Value) -> Value:
 
 def softplus(f: FunctionBuilder, x: Value) -> Value:
     """log(1 + e^x) without overflow (MXNet's softrelu); 3 ulp."""
-    return f.max(x, 0.0) + log1p(f, exp(f, -f.abs(x)))
+    return f.max(x, 0.0) + log1p(f, exp_of_negative(f, -f.abs(x)))
 
 
 def _log_tail(f: FunctionBuilder, y: Value) -> Value:
