@@ -131,6 +131,14 @@ def test_sums_of_a_narrower_and_taller_last_panel_have_their_own_memory(outside:
     close(runner.run(), reference(values, (False, False)))
 
 
+def test_the_rest_of_a_reduction_needs_no_further_micro_kernel() -> None:
+    module = ModuleBuilder(HOST)
+    kernel, tile = gemm_kernel((), 48, 64, 77), RegisterTile(4, 2)
+    schedule = TileSchedule(lanes=8, main=tile, last=None, points=48, panels=1)
+    emit_contraction(kernel, schedule, HOST, module, "product")
+    assert module.text().count("define internal void @tile.") == 1
+
+
 def test_a_large_product_runs_on_all_threads() -> None:
     kernel = gemm_kernel((), 128, 768, 768, transposed=(False, True))
     values = operands(kernel)

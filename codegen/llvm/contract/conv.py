@@ -242,9 +242,7 @@ def _box_segment(
 
 def _with_owners(segment: Segment, place: InputPlace, shape: ConvShape) -> Segment:
     """The segment with owners, for a row-major input: offsets determine the channels and these the groups."""
-    assert isinstance(segment.steps, tuple)
-    at = [x + u for x in segment.steps for u in segment.unroll]
-    return replace(segment, owners=tuple(o // place.channel // shape.channels for o in at))
+    return replace(segment, owners=tuple(o // place.channel // shape.channels for o in segment.inputs))
 
 
 def _blocked_segment(

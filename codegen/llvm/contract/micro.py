@@ -28,9 +28,10 @@ class MicroKernel:
     """`kind` is the element type of input and sums, `weights` that of the weights in memory; `tables` is the number of
     point tables, of which the first is the input's.
 
-    `split`: sums are loaded from `acc` unless this is the first part of the reduction, and stored there unless it is
-    the last. `in_place`: weights are rows with a stride, not a packed panel. `valid`: the number of channels of the
-    panel that are not padding (0: all). `parts`: vectors next to each other hold so many sums of the same channels.
+    `rest` are products after the last step. `split`: sums are loaded from `acc` unless this is the first part of the
+    reduction, and stored there unless it is the last, which has the rest. `in_place`: weights are rows with a stride,
+    not a packed panel. `valid`: the number of channels of the panel that are not padding (0: all). `parts`: vectors
+    next to each other hold so many sums of the same channels.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class MicroKernel:
     unroll: tuple[int, ...]
     tables: int
     epilogue: VectorEpilogue
+    rest: tuple[int, ...] = ()
     split: bool = False
     prefetches: bool = False
     in_place: bool = False
@@ -85,11 +87,15 @@ class _Body:
         f, spec = self.f, self.spec
         x_offsets = self._offsets(0)
         inputs = [f.gep(self.args["x"], o, self.scalar) for o in x_offsets]
-        sums = self._reduce(inputs, self._first_sums())
+        weights, sums = self._reduce(inputs, self._first_sums())
+
+        def finish() -> tuple[()]:
+            return self._finish(self._add_rest(inputs, weights, sums))
+
         if not spec.split:
-            self._finish(sums)
+            finish()
         else:
-            f.branch(self.args["last"], lambda: self._finish(sums), lambda: self._store_sums(sums))
+            f.branch(self.args["last"], finish, lambda: self._store_sums(sums))
         f.ret()
 
     def _offsets(self, table: int) -> list[Value]:
@@ -122,16 +128,27 @@ class _Body:
             self.f.store(value, self._sum_address(*divmod(k, self.spec.vectors)))
         return ()
 
-    def _reduce(self, inputs: list[Value], sums: list[Value]) -> list[Value]:
+    def _reduce(self, inputs: list[Value], sums: list[Value]) -> tuple[Value, list[Value]]:
+        """(address of the weights after the last step, sums)."""
         f = self.f
         with f.carry_loop(0, self.args["n"], [self.args["w"], *sums]) as loop:
             weights, acc = loop.values[0], list(loop.values[1:])
-            offset = f.convert(f.load(f.gep(self.args["steps"], loop.index, I32), I32), "i64")
-            rows = [f.gep(p, offset, self.scalar) for p in inputs]
+            rows = self._rows(inputs, loop.index)
             if self.spec.prefetches:
                 self._prefetch(loop.index)
             loop.next(*self._products(rows, weights, acc))
-        return list(loop.results[1:])
+        return loop.results[0], list(loop.results[1:])
+
+    def _rows(self, inputs: list[Value], step: Value) -> list[Value]:
+        """The addresses of the inputs of a step."""
+        f = self.f
+        offset = f.convert(f.load(f.gep(self.args["steps"], step, I32), I32), "i64")
+        return [f.gep(p, offset, self.scalar) for p in inputs]
+
+    def _add_rest(self, inputs: list[Value], weights: Value, sums: list[Value]) -> list[Value]:
+        """The sums with the products that follow the last step."""
+        rest = self.spec.rest
+        return self._unrolled(self._rows(inputs, self.args["n"]), weights, [*sums], rest)[1:] if rest else sums
 
     def _products(self, rows: list[Value], weights: Value, acc: list[Value]) -> list[Value]:
         """[address of the next row of weights, *sums] after the products of one step: in an inner loop if the inputs

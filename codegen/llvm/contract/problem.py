@@ -47,20 +47,33 @@ def count_of(offsets: Offsets) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A sequence of steps of the reduction. Step s reads the input at steps[s] + each of `unroll`. `sources` are the
-    offsets of the weights from a filter's first weight, step by step, NO_WEIGHT for a zero; `owners` are the groups of
-    the weights if groups were merged.
+    """A sequence of steps of the reduction. Step s reads the input at steps[s] + each of `unroll`; with a `rest`, the
+    last one reads it at each of those instead. `sources` are the offsets of the weights from a filter's first weight,
+    step by step, NO_WEIGHT for a zero; `owners` are the groups of the weights if groups were merged.
     """
 
     steps: Offsets
     unroll: tuple[int, ...]
     sources: Offsets
     owners: tuple[int, ...] = ()
+    rest: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
-        """The number of steps."""
-        return count_of(self.steps)
+        """The number of steps without the rest."""
+        return count_of(self.steps) - bool(self.rest)
+
+    @property
+    def depth(self) -> int:
+        """The number of products."""
+        return self.count * len(self.unroll) + len(self.rest)
+
+    @property
+    def inputs(self) -> list[int]:
+        """The offset of the input of each product."""
+        steps = self.steps.numbers() if isinstance(self.steps, Box) else self.steps
+        n = self.count
+        return [x + u for x in steps[:n] for u in self.unroll] + [x + u for x in steps[n:] for u in self.rest]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +148,7 @@ class Problem:
     @property
     def depth(self) -> int:
         """The length of the reduction, including zeros of the packing."""
-        return sum(s.count * len(s.unroll) for s in self.segments)
+        return sum(s.depth for s in self.segments)
 
     @property
     def count(self) -> int:
@@ -143,22 +156,28 @@ class Problem:
 
 
 def plain_segments(outer: list[tuple[int, int]], inner: list[tuple[int, int]]) -> tuple[Segment, ...]:
-    """The reduction over outer x inner, which are pairs (input offset, weight offset). Inner is unrolled in chunks."""
-    whole, rest = divmod(len(inner), UNROLL)
+    """The reduction over outer x inner, which are pairs (input offset, weight offset). Inner is unrolled in chunks.
+    What is left of it is the rest of the segment, or for several outer pairs a segment, to which sums pass in memory.
+    """
+    whole, left = divmod(len(inner), UNROLL)
     if len(inner) <= UNROLL:
-        whole, rest = 0, len(inner)
-    found: list[Segment] = []
-    if whole:
-        steps = [(x + inner[c * UNROLL][0], w, c) for x, w in outer for c in range(whole)]
-        unroll = tuple(inner[u][0] - inner[0][0] for u in range(UNROLL))
-        sources = tuple(w + inner[c * UNROLL + u][1] for _, w, c in steps for u in range(UNROLL))
-        found.append(Segment(steps=tuple(x for x, _, _ in steps), unroll=unroll, sources=sources))
-    if rest:
-        last = inner[len(inner) - rest :]
-        unroll = tuple(x - last[0][0] for x, _ in last)
-        sources = tuple(w + v for _, w in outer for _, v in last)
-        found.append(Segment(steps=tuple(x + last[0][0] for x, _ in outer), unroll=unroll, sources=sources))
-    return tuple(found)
+        whole, left = 0, len(inner)
+    chunks = [_chunks(outer, inner[: whole * UNROLL], UNROLL)] if whole else []
+    last = _chunks(outer, inner[whole * UNROLL :], left) if left else None
+    if chunks and last and len(outer) == 1:
+        (x, unroll, sources), (x_last, rest, more) = *chunks, last
+        return (Segment(steps=x + x_last, unroll=unroll, sources=sources + more, rest=rest),)
+    found = [*chunks, last] if last else chunks
+    return tuple(Segment(steps=x, unroll=unroll, sources=sources) for x, unroll, sources in found)
+
+
+def _chunks(
+    outer: list[tuple[int, int]], inner: list[tuple[int, int]], size: int
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """(input offset of each chunk of `size` products, those of its products from there, weight offsets)."""
+    steps = [(x + inner[c][0], w, c) for x, w in outer for c in range(0, len(inner), size)]
+    unroll = tuple(inner[u][0] - inner[0][0] for u in range(size))
+    return tuple(x for x, _, _ in steps), unroll, tuple(w + inner[c + u][1] for _, w, c in steps for u in range(size))
 
 
 def offsets(extents: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:

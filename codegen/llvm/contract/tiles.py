@@ -18,7 +18,7 @@ from ..schedule.kinds import RegisterTile, TileSchedule
 from ..types import I1, I8, I32, I64, PTR, Type, memory_type_of
 from .micro import MicroKernel, micro_kernel
 from .points import FILL_LANES, blocks_of, channel_offset, fill_table, offset_table, tile_cover
-from .problem import Problem
+from .problem import Problem, Segment
 
 KERNEL_PARAMETERS = [("arguments", PTR, ""), ("begin", I64, ""), ("end", I64, ""), ("worker", I32, "")]
 
@@ -273,12 +273,12 @@ class _Nest:
         first = f.cmp("eq", part, 0) if s == 0 else f.const(I1, 0)
         last = f.cmp("ge", part + count, segment.count) if s == len(segments) - 1 else f.const(I1, 0)
         self._set_bases(kind, panel)
-        depth = sum(x.count * len(x.unroll) for x in segments[:s])
+        depth = sum(x.depth for x in segments[:s])
         weights = self._weights(kind, panel, depth, part * len(segment.unroll), width)
         steps = f.gep(self.steps[s], part, I32)
         room = self.block * _widest(self.schedule)
         sums = f.gep(self.acc, local * room, self.scalar) if self.split else self.acc
-        self._tiles(kind, segment.unroll, count, weights, steps, sums, (first, last, is_last))
+        self._tiles(kind, segment, count, weights, steps, sums, (first, last, is_last))
 
     def _set_bases(self, kind: PanelKind, panel: Value) -> None:
         """Set the addresses of the result and of the epilogue's operands to the panel's first channel."""
@@ -312,7 +312,7 @@ class _Nest:
     def _tiles(
         self,
         kind: PanelKind,
-        unroll: tuple[int, ...],
+        segment: Segment,
         count: Value,
         w: Value,
         steps: Value,
@@ -324,18 +324,19 @@ class _Nest:
         width = kind.tile.vectors * self.schedule.lanes
         whole, ragged = tile_cover(self.block, kind.tile.rows), tile_cover(self.last_block, kind.tile.rows)
         row = f.const(I64, 0 if self.schedule.pack else self._weight_row())
-        ahead = f.gep(w, count * (len(unroll) * width), self.weight)
+        per_step = len(segment.unroll) * width
+        ahead = f.gep(w, count * per_step, self.weight)
         near_lines = f.const(I64, self.schedule.prefetch)
         lines = count * (self.schedule.prefetch * 64 // self.weight.bytes)
         point, done = f.const(I64, 0), f.const(I64, 0)
         for rows in sorted({*whole, *ragged}, reverse=True):
             tiles = f.select(is_last, f.const(I64, ragged.get(rows, 0)), f.const(I64, whole.get(rows, 0)))
-            micro = self._micro(kind, rows, unroll)
+            micro = self._micro(kind, rows, segment)
             with f.loop(0, tiles) as t:
                 at = point + t * rows
                 acc = f.gep(sums, at * width, self.scalar) if self.split else sums
                 nearby = f.gep(ahead, (done + t) * lines, self.weight) if self.schedule.prefetch else ahead
-                n, own_steps, own_weights = self._needed(at, rows, count, steps, w, len(unroll) * width)
+                n, own_steps, own_weights = self._needed(at, rows, count, steps, w, per_step)
                 f.call_void(
                     micro,
                     n,
@@ -366,14 +367,15 @@ class _Nest:
         begin = low * each
         return (end - low) * each, f.gep(steps, begin, I32), f.gep(w, begin * per_step, self.weight)
 
-    def _micro(self, kind: PanelKind, rows: int, unroll: tuple[int, ...]) -> str:
+    def _micro(self, kind: PanelKind, rows: int, segment: Segment) -> str:
         spec = MicroKernel(
             kind=self.problem.kind,
             weights=self.problem.weight_kind,
             lanes=self.schedule.lanes,
             rows=rows,
             vectors=kind.tile.vectors,
-            unroll=unroll,
+            unroll=segment.unroll,
+            rest=segment.rest,
             tables=len(self.tables.strides),
             epilogue=self.epilogue,
             split=self.split,
