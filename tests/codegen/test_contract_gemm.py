@@ -139,6 +139,15 @@ def test_the_rest_of_a_reduction_needs_no_further_micro_kernel() -> None:
     assert module.text().count("define internal void @tile.") == 1
 
 
+def test_a_large_product_prefetches_its_weights() -> None:
+    """They come from memory, or from the cache that threads share."""
+    kernel = gemm_kernel((), 140, 2600, 650, transposed=(False, True))
+    schedule = schedule_contraction(kernel, HOST, frozenset("b"))
+    assert isinstance(schedule, TileSchedule)
+    assert schedule.reduction_outside
+    assert schedule.prefetch > 0
+
+
 def test_a_large_product_runs_on_all_threads() -> None:
     kernel = gemm_kernel((), 128, 768, 768, transposed=(False, True))
     values = operands(kernel)

@@ -426,4 +426,5 @@ def large_product(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
     panels = -(-total // min(total, shares))
     if target.threads > 2:
         points, panels = even_units(points, nest.main.rows, e, total, target.threads, -(-total // most))
-    return replace(nest, points=points, panels=panels, steps=steps, reduction_outside=True)
+    nest = replace(nest, points=points, panels=panels, steps=steps, reduction_outside=True)
+    return replace(nest, prefetch=_prefetched(nest.main, nest.lanes, points, target))
