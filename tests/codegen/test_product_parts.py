@@ -7,9 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from compiled import check, compiled
+from mxforge.codegen.llvm.contract.micro import MicroKernel, micro_kernel
+from mxforge.codegen.llvm.contract.vector_epilogue import Access, VectorEpilogue
+from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph, Value
+from mxforge.ir.kernel import Ref, Scalar
+from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.types import DType, TensorType
+from mxforge.runtime.host import host_target
 
 F32 = DType.F32
 
@@ -66,6 +72,29 @@ def test_the_gates_of_a_gru_with_ended_sequences(rows: int, n: int) -> None:
     program = check(graph, normal(rows, 3 * n), normal(rows, n), normal(n, 3 * n) / 4, normal(3 * n), active)
     assert len(program.launches) == 1
     assert not list(program.fallbacks())
+
+
+def test_operands_of_an_epilogue_of_several_sums_are_prefetched() -> None:
+    """For each of 3 rows of 16 floats, the lines of the first and of the last one."""
+    rows = Access(table=1, block=1)
+    total = Scalar(ScalarOp.ADD, (Scalar(ScalarOp.MUL, (Ref("sum"), Ref("sum1"))), Ref("l0")))
+    epilogue = VectorEpilogue(expr=total, loads=(rows,), out=rows, dtype=F32)
+    module = ModuleBuilder(host_target())
+    micro_kernel(
+        module,
+        MicroKernel(
+            kind="float",
+            weights="float",
+            lanes=16,
+            rows=3,
+            vectors=2,
+            unroll=(0,),
+            tables=2,
+            epilogue=epilogue,
+            parts=2,
+        ),
+    )
+    assert module.text().count("call void @llvm.prefetch") == 6
 
 
 def test_gates_in_float64() -> None:

@@ -87,6 +87,8 @@ class _Body:
         f, spec = self.f, self.spec
         x_offsets = self._offsets(0)
         inputs = [f.gep(self.args["x"], o, self.scalar) for o in x_offsets]
+        if spec.parts > 1:
+            self._prefetch_operands()
         weights, sums = self._reduce(inputs, self._first_sums())
 
         def finish() -> tuple[()]:
@@ -192,6 +194,20 @@ class _Body:
         f, lines = self.f, self.args["lines"]
         with f.loop(0, lines) as line:
             f.prefetch(f.gep(self.args["next"], (step * lines + line) * (_LINE // self.weight.bytes), self.weight))
+
+    def _prefetch_operands(self) -> None:
+        """Prefetch what the epilogue reads at these points: the inputs of gates were computed long before."""
+        f, spec = self.f, self.spec
+        width = spec.vectors // spec.parts * spec.lanes
+        for k, access in enumerate(spec.epilogue.loads, 1):
+            if access.table < 0:
+                continue
+            element = memory_type_of(access.dtype)
+            base = f.load(f.gep(self.args["context"], spec.tables + 2 * k, PTR), PTR)
+            for offset in self._offsets(access.table):
+                row = f.gep(base, offset, element)
+                for j in (*range(0, width, _LINE // element.bytes), width - 1):  # rows need not begin with a line
+                    f.prefetch(f.gep(row, j, element))
 
     # Epilogue and stores
 
