@@ -9,7 +9,7 @@ import pytest
 from compiled import check
 from contraction_kernels import Extras, gemm_kernel
 from contractions import HOST, Runner
-from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
+from mxforge.codegen.llvm.contract import emit_contraction, packing, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.schedule.describe import ContractionError, GemmShape, describe_contraction
 from mxforge.codegen.llvm.schedule.kinds import DepthwiseSchedule, GemvSchedule, RegisterTile, TileSchedule
@@ -129,6 +129,22 @@ def test_sums_of_a_narrower_and_taller_last_panel_have_their_own_memory(outside:
     runner = Runner(kernel, schedule=schedule, values=values)
     assert runner.emission.workspace >= HOST.threads * 20 * 16 * 4 * (3 if outside else 1)
     close(runner.run(), reference(values, (False, False)))
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_rows_of_weights_are_packed_by_transposing_registers(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 45 columns, the last vector is ragged; of 30 elements, two are left after the last register."""
+    monkeypatch.setattr(packing, "_MUCH", 0)
+    kernel = gemm_kernel((2,), 20, 45, 30, transposed=(False, True))
+    last = RegisterTile(4, 1) if lanes == 16 else None
+    schedule = TileSchedule(lanes=lanes, main=RegisterTile(4, 2), last=last, points=20, panels=1)
+    module = ModuleBuilder(HOST)
+    for _, form in emit_contraction(kernel, schedule, HOST, module, "product").packings:
+        assert isinstance(form, packing.PackedPanels)
+        form.emit(module, HOST, "pack")
+    assert f"@pack.rows.f32.{lanes}(" in module.text()
+    values = operands(kernel)
+    close(Runner(kernel, schedule=schedule, values=values).run(), reference(values, (False, True)))
 
 
 def test_the_rest_of_a_reduction_needs_no_further_micro_kernel() -> None:

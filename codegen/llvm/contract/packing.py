@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from ....ir.symbolic import is_symbolic
 from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..cpu import Cpu
@@ -16,6 +17,7 @@ from ..types import I1, I32, I64, Type, memory_type_of, type_of
 from .points import offset_table
 from .problem import NO_WEIGHT, Box, Offsets, Problem, WeightSource, count_of
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument
+from .transpose import pack_rows_of_weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,19 @@ def _joined(sources: Sequence[Offsets]) -> Offsets:
     return tuple(x for s in sources for x in (s.numbers() if isinstance(s, Box) else s))
 
 
+_MUCH = 6 << 20
+"""Bytes of packed weights from which a function that transposes them saves more time than its compilation takes."""
+
+
+def _are_neighbours(sources: Offsets) -> bool:
+    """True if the weights of a filter are read in the order of memory, without gaps."""
+    if not isinstance(sources, Box):
+        return sources == tuple(range(sources[0], sources[0] + len(sources)))
+    dense = [prod(sources.extents[k + 1 :]) for k in range(len(sources.extents))]
+    axes = zip(sources.extents, sources.strides, dense, strict=True)
+    return not sources.is_symbolic and all(n == 1 or stride == step for n, stride, step in axes)
+
+
 class _Packer:
     def __init__(self, f: FunctionBuilder, packing: PackedPanels) -> None:
         self.f, self.p = f, packing
@@ -81,6 +96,14 @@ class _Packer:
         self.source, self.packed = argument(f, 0), argument(f, 1)
         self.count = count_of(packing.sources)
         self.has_gaps = isinstance(packing.sources, tuple) and NO_WEIGHT in packing.sources
+        self.transposes = self._can_transpose() and packing.nbytes >= _MUCH
+
+    def _can_transpose(self) -> bool:
+        """True if the weights of a filter are a row of elements of 4 bytes that are not rounded."""
+        p, w = self.p, self.p.weights
+        rows = w.merged == 1 and w.filter != 1 and not is_symbolic(w.filter) and _are_neighbours(p.sources)
+        kept = w.rounded is w.dtype and self.element.kind == p.kind and self.element.bytes == 4
+        return rows and kept and p.lanes % 4 == 0
 
     def emit(self) -> None:
         f, panels = self.f, self.p.panels[-1].end
@@ -116,7 +139,26 @@ class _Packer:
                 self._vector(first + v * lanes, f.gep(start, offset, self.element), place, width)
 
     def _vector(self, channel: Value, start: Value, out: Value, width: int) -> None:
-        """All elements of the reduction for one vector of channels."""
+        """All elements of the reduction for one vector of channels. Rows of weights are transposed."""
+        f, lanes = self.f, self.p.lanes
+
+        def element_by_element() -> tuple[()]:
+            return self._elements(channel, start, out, width)
+
+        def transposed() -> tuple[()]:
+            stride, dtype = self.p.weights.filter, self.p.weights.dtype
+            offset = f.convert(f.load(self.table, I32), "i64")
+            rows = f.gep(f.gep(start, offset, self.element), channel * stride, self.element)
+            pack = pack_rows_of_weights(f.module, lanes, dtype)
+            f.call_void(pack, rows, f.const(I64, stride), out, f.const(I64, width), f.const(I64, self.count))
+            return ()
+
+        if self.transposes:
+            f.branch(f.cmp("le", channel + lanes, self.p.channels), transposed, element_by_element)
+        else:
+            element_by_element()
+
+    def _elements(self, channel: Value, start: Value, out: Value, width: int) -> tuple[()]:
         f = self.f
         wide = I64.with_lanes(self.p.lanes)
         channels = f.add(f.splat(channel, wide), f.iota(wide))
@@ -132,6 +174,7 @@ class _Packer:
             rounded = f.convert(value, type_of(self.p.weights.rounded).kind)
             wide = f.convert(rounded, self.vector.kind, signed=self.p.weights.dtype.is_signed)
             f.store(wide, f.gep(out, e * width, self.vector.scalar))
+        return ()
 
     def _places(self, channels: Value) -> tuple[Value, Value | None]:
         """The offset of each channel's first weight, and the channel's group if groups were merged."""

@@ -1,4 +1,5 @@
-"""Stores sums transposed: registers of filters become rows of weights."""
+"""Transposes: stores sums so that registers of filters become rows of weights, and packs rows of weights in registers
+of filters."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from ....ir.types import DType
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..scalars import emit_cast
-from ..types import I64, PTR, memory_type_of
+from ..types import I64, PTR, Type, memory_type_of
 
 
 def transposed(f: FunctionBuilder, rows: Sequence[Value]) -> list[Value]:
@@ -66,3 +67,57 @@ class _Store:
 
     def _place(self, i: Value, k: Value) -> Value:
         return self.f.gep(self.out, i * self.stride + k, memory_type_of(self.stored))
+
+
+def pack_rows_of_weights(module: ModuleBuilder, lanes: int, dtype: DType) -> str:
+    """The symbol of `(rows, stride, out, width, count)`, which stores out[k * width + i] = rows[i * stride + k] for
+    i < lanes and k < count. Both are of `dtype`, which has 4 bytes."""
+    name = f"pack.rows.{dtype.value}.{lanes}"
+
+    def emit() -> None:
+        parameters = [("rows", PTR), ("stride", I64), ("out", PTR), ("width", I64), ("count", I64)]
+        signature = [(n, t, "noalias" if t is PTR else "") for n, t in parameters]
+        f = module.function(name, None, signature, linkage="internal", attributes="nounwind noinline")
+        _emit_packing(f, lanes, memory_type_of(dtype))
+        f.ret()
+
+    return module.helper(name, emit)
+
+
+_QUAD = 4  # elements of 4 bytes in a part of a register, inside of which registers are interleaved fast
+
+
+def _emit_packing(f: FunctionBuilder, lanes: int, element: Type) -> None:
+    """Four elements of each row at a time: register j has those of rows j, j + 4, ..., and its parts are transposed
+    with the same parts of the other three."""
+    rows, stride, out, width, count = f.args
+    whole = f.and_(count, -_QUAD)
+    starts = [f.gep(rows, stride * i, element) for i in range(lanes)]
+    with f.loop(0, whole, _QUAD) as k:
+        loaded = [f.load(f.gep(row, k, element), element.with_lanes(_QUAD)) for row in starts]
+        found = [_joined(f, loaded[j::_QUAD]) for j in range(_QUAD)]
+        for n, column in enumerate(_quads_transposed(f, found, lanes)):
+            f.store(column, f.gep(out, (k + n) * width, element))
+    with f.loop(whole, count) as k, f.loop(0, lanes) as i:
+        value = f.load(f.gep(rows, i * stride + k, element), element)
+        f.store(value, f.gep(out, k * width + i, element))
+
+
+def _joined(f: FunctionBuilder, parts: list[Value]) -> Value:
+    """One register with the elements of all `parts`, in order."""
+    while len(parts) > 1:
+        order = list(range(2 * parts[0].type.lanes))
+        parts = [f.shuffle(a, b, order) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def _quads_transposed(f: FunctionBuilder, registers: list[Value], lanes: int) -> list[Value]:
+    """`registers` after each square of the four and of four neighbouring lanes is transposed."""
+
+    def order(*picked: int) -> list[int]:
+        return [base + p % _QUAD + (lanes if p >= _QUAD else 0) for base in range(0, lanes, _QUAD) for p in picked]
+
+    low, high = order(0, 4, 1, 5), order(2, 6, 3, 7)
+    a, b, c, d = registers
+    pairs = [(f.shuffle(a, b, half), f.shuffle(c, d, half)) for half in (low, high)]
+    return [f.shuffle(x, y, half) for x, y in pairs for half in (order(0, 1, 4, 5), order(2, 3, 6, 7))]
