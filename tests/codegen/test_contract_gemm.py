@@ -13,6 +13,7 @@ from mxforge.codegen.llvm.contract import emit_contraction, packing, schedule_co
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.schedule.describe import ContractionError, GemmShape, describe_contraction
 from mxforge.codegen.llvm.schedule.kinds import DepthwiseSchedule, GemvSchedule, RegisterTile, TileSchedule
+from mxforge.codegen.llvm.target import AVX2, AVX512, CpuTarget
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.kernel import (
     Axis,
@@ -162,6 +163,14 @@ def test_a_large_product_prefetches_its_weights() -> None:
     assert isinstance(schedule, TileSchedule)
     assert schedule.reduction_outside
     assert schedule.prefetch > 0
+
+
+@pytest.mark.parametrize(("target", "rows"), [(AVX512, 8), (AVX2, 4)], ids=["avx512", "avx2"])
+def test_tiles_are_blocks_of_packed_rows_if_registers_allow(target: CpuTarget, rows: int) -> None:
+    schedule = schedule_contraction(gemm_kernel((), 260, 96, 112, transposed=(True, False)), target)
+    assert isinstance(schedule, TileSchedule)
+    assert schedule.pack_rows
+    assert schedule.main.rows == rows
 
 
 def test_a_large_product_runs_on_all_threads() -> None:

@@ -9,11 +9,11 @@ from ...emission import LaunchSpec
 from ..emitter import ModuleBuilder
 from ..scalars import emit_cast
 from ..schedule.describe import NO_AXIS, GemmShape, axes_of, extent_of
-from ..schedule.product import operand, reduce_order
+from ..schedule.product import PACKED_ROWS, operand, reduce_order
 from ..schedule.strides import Located, View, Walk
 from ..types import memory_type_of
 from .epilogue import make_epilogue
-from .packed_rows import ROWS, PackedRows
+from .packed_rows import PackedRows
 from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments
 from .tiles import KERNEL_PARAMETERS, argument, workspace_slot
 
@@ -40,8 +40,8 @@ def gemm_problem(shape: GemmShape, left_form: PackedRows | None = None) -> Probl
     points, x, epilogue = collapsed(points, x, epilogue)
     x_points = points
     if left_form is not None:
-        x = replace(x, points=(left_form.depth * ROWS, 1))
-        x_points = (left_form.blocks, ROWS)
+        x = replace(x, points=(left_form.depth * PACKED_ROWS, 1))
+        x_points = (left_form.blocks, PACKED_ROWS)
     rhs = kernel.buffer(shape.rhs.buffer)
     return Problem(
         dtype=shape.accumulator,
@@ -70,7 +70,7 @@ def _packed_place(shape: GemmShape, form: PackedRows) -> Located:
     """The addresses of the packed left operand, without those of its rows."""
     inner, strides = reduce_order(shape), dict[str, int]()
     for k, a in enumerate(inner):
-        strides[a] = ROWS * prod(n for n, _ in form.inner[k + 1 :])
+        strides[a] = PACKED_ROWS * prod(n for n, _ in form.inner[k + 1 :])
     for k, a in enumerate(shape.batches):
         strides[a] = form.group_size * prod(n for n, _ in form.groups[k + 1 :])
     return Located(base=0, strides=strides, channel={}, block=0, block_stride=0)

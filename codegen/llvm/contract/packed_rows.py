@@ -11,12 +11,9 @@ from ..arithmetic import Value
 from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..schedule.describe import GemmShape, extent_of
-from ..schedule.product import operand, reduce_order
+from ..schedule.product import PACKED_ROWS, operand, reduce_order
 from ..types import I64, Type, type_of
 from .tiles import KERNEL_PARAMETERS, argument
-
-ROWS = 8
-"""Rows in a block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +32,7 @@ class PackedRows:
 
     @property
     def blocks(self) -> int:
-        return -(-self.rows // ROWS)
+        return -(-self.rows // PACKED_ROWS)
 
     @property
     def depth(self) -> int:
@@ -44,7 +41,7 @@ class PackedRows:
     @property
     def group_size(self) -> int:
         """The elements of a packed group."""
-        return self.blocks * self.depth * ROWS
+        return self.blocks * self.depth * PACKED_ROWS
 
     @property
     def nbytes(self) -> int:
@@ -58,19 +55,19 @@ class PackedRows:
         return LaunchSpec(symbol, prod(n for n, _ in self.groups) * self.blocks, 1)
 
     def _block(self, f: FunctionBuilder, unit: Value) -> None:
-        scalar, vector = Type.of(self.kind), Type.of(self.kind, ROWS)
+        scalar, vector = Type.of(self.kind), Type.of(self.kind, PACKED_ROWS)
         block, group = f.urem(unit, self.blocks), f.udiv(unit, self.blocks)
-        first = block * ROWS
+        first = block * PACKED_ROWS
         source = f.gep(argument(f, 0), first + self.base, scalar)
         for n, stride in reversed(self.groups):
             source = f.gep(source, f.urem(group, n) * stride, scalar)
             group = f.udiv(group, n)
-        target = f.gep(argument(f, 1), unit * (self.depth * ROWS), scalar)
-        mask = f.rest_mask(first, self.rows, ROWS)
+        target = f.gep(argument(f, 1), unit * (self.depth * PACKED_ROWS), scalar)
+        mask = f.rest_mask(first, self.rows, PACKED_ROWS)
 
         def copy(axes: Sequence[tuple[int, int]], start: Value, step: Value) -> None:
             if not axes:
-                f.store(f.masked_load(start, vector, mask), f.gep(target, step * ROWS, scalar))
+                f.store(f.masked_load(start, vector, mask), f.gep(target, step * PACKED_ROWS, scalar))
                 return
             (n, stride), *rest = axes
             with f.loop(0, n) as i:

@@ -12,8 +12,8 @@ from ....ir.types import DType
 from ..cpu import Cpu
 from .describe import Contraction, ConvShape, GemmShape, WindowedOperand, extent_of
 from .kinds import DepthwiseSchedule, GemvSchedule, RegisterTile, TileSchedule, WinogradSchedule
-from .product import is_contiguous_along_reduction, is_contiguous_along_rows, is_readable_in_place
-from .registers import choose_tiles
+from .product import PACKED_ROWS, is_contiguous_along_reduction, is_contiguous_along_rows, is_readable_in_place
+from .registers import choose_tiles, widest_of
 from .strides import fixed_shape
 from .winograd_blocks import Products, tile_blocks
 
@@ -393,6 +393,8 @@ def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) 
     in_place = in_place and is_readable_in_place(shape)
     pack_rows = known and shape.is_uniform and vectors > main.vectors and rows > _ROWS_IN_PLACE
     pack_rows = pack_rows and is_contiguous_along_rows(shape)
+    if pack_rows and (width := widest_of(PACKED_ROWS, target)) > 1:  # tiles that are a block of rows read one stream
+        main, last = choose_tiles(vectors, rows, parts, target, width)
     nest = TileSchedule(
         lanes=lanes, main=main, last=last, points=rows, panels=0, pack=not in_place, pack_rows=pack_rows
     )

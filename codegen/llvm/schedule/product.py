@@ -8,6 +8,9 @@ from ....ir.kernel import Load
 from .describe import ContractionError, GemmShape, extent_of
 from .strides import Located, locate
 
+PACKED_ROWS = 8
+"""Rows in a block of a left operand that is packed by rows."""
+
 
 def operand(shape: GemmShape, load: Load) -> Located:
     """The address of an operand. ContractionError unless it is row-major with affine indices."""

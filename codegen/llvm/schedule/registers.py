@@ -20,6 +20,11 @@ def tallest(vectors: int, target: Cpu) -> int:
     return max(1, min(_POINTERS, (_usable(target) - 1 - vectors) // vectors))
 
 
+def widest_of(rows: int, target: Cpu) -> int:
+    """The most registers of weights of a tile with `rows` rows."""
+    return (_usable(target) - 1) // (rows + 1)
+
+
 def _usable(target: Cpu) -> int:
     """The registers that a tile can fill. Of 32, LLVM needs two for itself: with 31 in a tile (5x5), it spilled ten
     sums in every step. Of 16 it needs none (measured on Zen 3 and Zen 5).
