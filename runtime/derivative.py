@@ -15,6 +15,7 @@ from typing import Any
 
 from ..ir.dialects.core.split import Source, Split
 from ..ir.graph import Graph
+from ..ir.types import TensorType
 from ..passes.manager import Context, Options
 from ..passes.training import gradient_of, lowered_for_gradients, training_graphs, with_stored_inputs
 from .compile import (
@@ -135,10 +136,7 @@ def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: De
     first = Compiled(lambda: _specialised(split.forward, options, device), device)
 
     def compile_backward() -> Specialization:
-        types = first.specialization.types
-        stored = {i: types[s.position].layout for i, s in enumerate(split.residuals) if not s.is_input}
-        layouts = {i: layout for i, layout in stored.items() if layout is not None}
-        graph = with_stored_inputs(backward, layouts) if layouts else backward
+        graph = backward_graph(split, first.specialization.types)
         found = _specialised(graph, options, device)
         programs = [stored_as(g, options, device) for g in (split.forward, graph)]
         if record is not None:
@@ -146,6 +144,13 @@ def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: De
         return found
 
     return Derivative(wrt, split.residuals, reads_cotangent, split.rows, first, Compiled(compile_backward, device))
+
+
+def backward_graph(split: Split, types: Sequence[TensorType]) -> Graph:
+    """The backward graph of a derivative whose forward program has results of these types."""
+    stored = {i: types[s.position].layout for i, s in enumerate(split.residuals) if not s.is_input}
+    layouts = {i: layout for i, layout in stored.items() if layout is not None}
+    return with_stored_inputs(split.backward, layouts) if layouts else split.backward
 
 
 def _specialised(graph: Graph, options: Options, device: Device) -> Specialization:

@@ -94,12 +94,18 @@ class InputShape(argparse.Action):
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None
     ) -> None:
         match = _SHAPE.fullmatch(str(values))
+        if match is None and ".." in str(values):
+            ways = "pass one shape (schedules for dynamic shapes follow formulas and cannot be tuned)"
+            parser.error(f"argument {self.option_strings[0]}: {values!r} is a range of shapes: {ways}")
         if match is None:
             parser.error(
                 f"argument {self.option_strings[0]}: {values!r} is not NAME=D,D,... (such as data=1,3,224,224)"
             )
         shape = tuple(int(n) for n in (match["shape"] or "").split(",") if n)
-        setattr(namespace, self.dest, {**getattr(namespace, self.dest), match["name"]: (shape, match["dtype"])})
+        known = getattr(namespace, self.dest)
+        if match["name"] in known:
+            parser.error(f"argument {self.option_strings[0]}: input {match['name']!r} has two shapes: pass one")
+        setattr(namespace, self.dest, {**known, match["name"]: (shape, match["dtype"])})
 
 
 def numbers(text: str) -> tuple[float, ...]:

@@ -138,8 +138,12 @@ def complete_inputs(types: Mapping[str, TensorType], arrays: Mapping[str, np.nda
     Random arrays if none is given."""
     if not arrays:
         return random_arrays(types)
-    labels = {n: np.zeros(t.shape, memory_dtype(t.dtype)) for n, t in types.items() if _is_label(n)}
-    return in_order({**labels, **arrays}, types)
+    return in_order({**labels_of(types), **arrays}, types)
+
+
+def labels_of(types: Mapping[str, TensorType]) -> dict[str, np.ndarray]:
+    """Zeros for the labels among these inputs."""
+    return {n: np.zeros(t.shape, memory_dtype(t.dtype)) for n, t in types.items() if _is_label(n)}
 
 
 def random_arrays(types: Mapping[str, TensorType]) -> list[np.ndarray]:

@@ -9,8 +9,8 @@ from ..emission import Emission
 from ..lower_contract import contract_as_sum, epilogue_in_float32
 from .cpu import Cpu
 from .emitter import ModuleBuilder
-from .loops.emit import emit_loops
-from .schedule.kinds import ContractionSchedule
+from .loops.emit import emit_loops, schedule_loops
+from .schedule.kinds import Schedule
 
 
 def is_contraction(kernel: Kernel) -> bool:
@@ -18,11 +18,18 @@ def is_contraction(kernel: Kernel) -> bool:
     return bool(contracts(kernel))
 
 
-def schedule_kernel(kernel: Kernel, target: Cpu, parameters: frozenset[str]) -> ContractionSchedule | None:
+def schedule_kernel(kernel: Kernel, target: Cpu, parameters: frozenset[str]) -> Schedule | None:
     """See `CpuTarget.schedule`."""
-    from .contract import schedule_contraction
+    if is_contraction(kernel):
+        from .contract import schedule_contraction
 
-    return schedule_contraction(kernel, target, parameters) if is_contraction(kernel) else None
+        return schedule_contraction(kernel, target, parameters)
+    return None if kernel.extents else schedule_loops(kernel, target)
+
+
+def scheduled_kernel(kernel: Kernel) -> Kernel:
+    """The kernel that schedules are chosen for and stored under: contractions have explicit conversions."""
+    return epilogue_in_float32(kernel) if is_contraction(kernel) else kernel
 
 
 def emit_kernel(
@@ -48,14 +55,13 @@ def _emit_contraction(
     kernel: Kernel, target: Cpu, module: ModuleBuilder, symbol: str, parameters: frozenset[str]
 ) -> Emission:
     """Emit a contraction under its schedule; as a sum in plain loops if it has none (integers, computed operands)."""
-    from .contract import emit_contraction
+    from .contract import emit_contraction, schedule_contraction
     from .schedule.describe import ContractionError
 
     before = module.mark()
-    explicit = epilogue_in_float32(kernel)
+    explicit = scheduled_kernel(kernel)
     try:
-        schedule = schedule_kernel(explicit, target, parameters)
-        assert schedule is not None
+        schedule = schedule_contraction(explicit, target, parameters)
         return emit_contraction(explicit, schedule, target, module, symbol)
     except ContractionError as error:
         module.undo(before)

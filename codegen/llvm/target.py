@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...ir.kernel import Kernel
     from ...passes.manager import Context
     from .program_emitter import LlvmEmitter
-    from .schedule.kinds import ContractionSchedule
+    from .schedule.kinds import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,9 @@ class CpuTarget(Cpu):
         """This CPU with other tuned schedules."""
         return replace(self, tuned=tuned)
 
-    def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> ContractionSchedule | None:
-        """The schedule of a contraction; None for any other kernel, whose loops are planned during emission.
-
-        ContractionError for a contraction that has no schedule.
+    def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> Schedule | None:
+        """The schedule of a contraction, or the choice for the loops of any other kernel; None for loops with run-time
+        extents. ContractionError for a contraction that has no schedule.
         """
         from .emit import schedule_kernel
 

@@ -10,10 +10,15 @@ from contraction_kernels import gemm_kernel
 from contractions import HOST
 from mxforge.codegen.llvm.contract import schedule_contraction
 from mxforge.codegen.llvm.schedule.kinds import (
+    KINDS,
+    DepthwiseGradientSchedule,
     DepthwiseSchedule,
     GemvSchedule,
+    LoopChoice,
     RegisterTile,
     TileSchedule,
+    WeightGradientSchedule,
+    WinogradGradientSchedule,
     WinogradSchedule,
 )
 from mxforge.codegen.llvm.schedule.tuned import NOT_TUNED, Tuned, entry_of, kernel_key, schedule_of
@@ -29,7 +34,15 @@ SCHEDULES = [
     WinogradSchedule(output=4, lanes=8, main=TILE, last=None, tiles=9, fused=True, prefetch=2),
     DepthwiseSchedule(lanes=8, columns=6, rows=3),
     GemvSchedule(lanes=8, rows=2, channels=4),
+    WeightGradientSchedule(lanes=8, merged=1, main=TILE, last=None, steps=8, positions=64, weights=9, panels=2),
+    WinogradGradientSchedule(lanes=8, main=TILE, last=None, tiles=8, channels=4, fused=True, parts=2),
+    DepthwiseGradientSchedule(lanes=8, columns=6, rows=3),
+    LoopChoice(vector=-1, shared=2, block=0, unroll=4, interleave=1, grain=7),
 ]
+
+
+def test_all_kinds_have_entries() -> None:
+    assert {type(s) for s in SCHEDULES} == set(KINDS)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: type(s).__name__)
@@ -43,8 +56,8 @@ GOOD = entry_of(SCHEDULES[0])
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({}, "'None' is not a kind of schedule: use TileSchedule, WinogradSchedule, DepthwiseSchedule, GemvSchedule"),
-        ({**GOOD, "kind": "WeightGradientSchedule"}, "'WeightGradientSchedule' is not a kind"),
+        ({}, "'None' is not a kind of schedule: use TileSchedule, WinogradSchedule, .*, LoopChoice"),
+        ({**GOOD, "kind": "LoopSchedule"}, "'LoopSchedule' is not a kind"),
         ({**GOOD, "kind": ["TileSchedule"]}, "is not a kind"),
         ({"kind": "GemvSchedule", "lanes": 8, "rows": 2}, "wrong or missing: channels"),
         ({**GOOD, "color": 3}, "wrong or missing: color"),

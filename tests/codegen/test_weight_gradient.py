@@ -19,7 +19,7 @@ from mxforge.codegen.llvm.schedule.kinds import (
     WeightGradientSchedule,
     WinogradGradientSchedule,
 )
-from mxforge.codegen.llvm.schedule.weight_gradient import schedule_weight_gradient, winograd_gradient_blocks
+from mxforge.codegen.llvm.schedule.weight_gradient import schedule_weight_gradient, winograd_gradient_forms
 from mxforge.codegen.llvm.target import AVX2
 from mxforge.ir.dialects.core import ConvWeightGradient
 from mxforge.ir.kernel import Buffer, Cast, Expr, Index, Kernel, Load, Scalar
@@ -271,7 +271,7 @@ def test_winograd(changes: dict[str, object], filters: int) -> None:
     case = Case((3, 20, 7, 9), filters, (3, 3), same(1), Layout(8, halo(2, 1, 5)), Layout(8, halo(2, 0, 3)))
     shape = describe_contraction(case.kernel())
     assert isinstance(shape, WeightGradientShape)
-    schedule = winograd_gradient_blocks(shape, HOST)
+    schedule = winograd_gradient_forms(shape, HOST)[0]
     if "main" in changes:
         changes = {**changes, "last": RegisterTile(6, -(-filters // 8) % 3) if -(-filters // 8) % 3 else None}
     check(case, replace(schedule, **changes))

@@ -207,11 +207,30 @@ def test_the_program_in_the_cache_depends_on_tuning(mxforge: Any, model: Path) -
         (("--time-limit", "0"), "'0'"),
         (("-o", "x.txt"), "x.txt: is not a .json file"),
         ((), "the shape of input 'data' is not known"),
+        (("--input-shape", "data=1..8,3,32,32"), "'data=1..8,3,32,32' is a range of shapes: pass one shape"),
+        ((*SHAPE, *SHAPE), "input 'data' has two shapes: pass one"),
     ],
 )
 def test_errors(mxforge: Any, model: Path, arguments: tuple[str, ...], message: str) -> None:
     done = mxforge("tune", model, *arguments)
     assert done.status == 2 and message in done.err and done.err.count("\n") == 1
+
+
+def test_a_step_of_training(mxforge: Any, model: Path) -> None:
+    """Its schedules are used by the programs of a recorded call."""
+    kernels = tuned(mxforge, model, "--training")["kernels"]
+    kinds = {k["best"]["kind"] for k in kernels}
+    assert {"TileSchedule", "WeightGradientSchedule", "LoopChoice"} <= kinds
+    assert all(k["launches"] for k in kernels)
+    assert any("backward" in name for k in kernels for name in k["layers"])
+    found = {k["kernel"]: k["best"] for k in kernels if k["best"] != k["default"]}
+    assert found and HOST.target.tuned.entries == found
+
+
+def test_training_needs_parameters(mxforge: Any, tmp_path: Path) -> None:
+    mx.sym.relu(mx.sym.var("data")).save(str(tmp_path / "plain-symbol.json"))
+    done = mxforge("tune", tmp_path / "plain", *SHAPE, "--training")
+    assert done.status == 1 and "plain has no parameters to train" in done.err and done.err.count("\n") == 1
 
 
 def test_a_compiled_folder(mxforge: Any, compiled: Path) -> None:
@@ -238,8 +257,14 @@ def test_a_missing_file(mxforge: Any, model: Path) -> None:
     assert done.status == 1 and "none.json: No such file" in done.err and done.err.count("\n") == 1
 
 
-def test_a_model_without_contractions(mxforge: Any, tmp_path: Path) -> None:
-    mx.sym.relu(mx.sym.var("data")).save(str(tmp_path / "plain-symbol.json"))
+def test_a_model_of_loops(mxforge: Any, tmp_path: Path) -> None:
+    mx.sym.softmax(mx.sym.var("data")).save(str(tmp_path / "plain-symbol.json"))
+    (kernel,) = tuned(mxforge, tmp_path / "plain")["kernels"]
+    assert kernel["best"]["kind"] == "LoopChoice" and kernel["best"] != kernel["default"]
+
+
+def test_a_model_without_schedules(mxforge: Any, tmp_path: Path) -> None:
+    mx.sym.sort(mx.sym.var("data")).save(str(tmp_path / "plain-symbol.json"))
     done = mxforge("tune", tmp_path / "plain", *SHAPE)
     assert done.status == 1 and "there is nothing to tune" in done.err
 

@@ -1,4 +1,4 @@
-"""`mxforge tune`: searches faster schedules for a model's contractions, and stores them."""
+"""`mxforge tune`: searches faster schedules for a model's kernels, and stores them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..parameters import require_parameters
 from ..progress import Progress
 from .report import as_json, as_text
 from .search import Found, search
-from .trial import Subject
+from .subjects import Prediction, TrainingStep
 
 _INTERRUPTED = 130
 
@@ -39,12 +39,13 @@ def run(options: argparse.Namespace) -> int:
         graph = model_graph(model, types)
         target = HOST.target
         progress.step(f"compiling {model.name}")
-        subject = Subject(model, types, graph, target.untuned)
+        kind = TrainingStep if options.training else Prediction
+        subject = kind(model, types, graph, target.untuned)
         known = {key: schedule_of(entry) for key, entry in target.tuned.entries.items()}
         found = search(subject, known, options.time_limit, lambda text: progress.step(f"tuning {model.name}: {text}"))
         _store(found, target.untuned, output, tables)
     if not found.climbs:
-        raise ToolError(f"{model.name} has no convolution or matrix product with a schedule: there is nothing to tune")
+        raise ToolError(f"{model.name} has no kernel with a schedule: there is nothing to tune")
     print(json.dumps(as_json(found, model.name, output), indent=1) if options.json else as_text(found, output))
     return _INTERRUPTED if found.interrupted else 0
 

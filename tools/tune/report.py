@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...codegen.llvm.schedule.kinds import ContractionSchedule
+from ...codegen.llvm.schedule.kinds import Schedule
 from ...codegen.llvm.schedule.tuned import entry_of
 from ...runtime.cache import default_enabled
 from ..inspect_text import cut, table
@@ -17,6 +17,8 @@ _KINDS = {
     "WinogradSchedule": "Winograd",
     "DepthwiseSchedule": "depthwise",
     "GemvSchedule": "dot products",
+    "WeightGradientSchedule": "direct",
+    "WinogradGradientSchedule": "Winograd",
 }
 
 
@@ -47,7 +49,7 @@ def _row(climb: Climb) -> tuple[str, ...]:
     )
 
 
-def changes(default: ContractionSchedule, best: ContractionSchedule) -> str:
+def changes(default: Schedule, best: Schedule) -> str:
     """The decisions in which a schedule differs from the default, each with the default's in parentheses."""
     if best == default:
         return "default"

@@ -1,4 +1,4 @@
-"""Searches schedules of a model's contractions: each kernel moves to its fastest neighbour, all at the same time.
+"""Searches schedules of a model's kernels: each kernel moves to its fastest neighbour, all at the same time.
 
 In a round every kernel takes a schedule that was not yet measured, the model is compiled with all of them, and runs in
 alternation with the model of the formulas' schedules. The ratio of the two times of a kernel, measured in the same
@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from warnings import warn
 
-from ...codegen.llvm.contract import schedule_contraction
-from ...codegen.llvm.schedule.describe import describe_contraction
-from ...codegen.llvm.schedule.kinds import ContractionSchedule
+from ...codegen.llvm.schedule.kinds import Schedule
 from ...codegen.llvm.schedule.spaces import allows, alternatives
 from ...codegen.llvm.target import CpuTarget
-from .trial import Subject, Trial, TunedKernel, compare
+from .subjects import Subject
+from .trial import Trial, TunedKernel, compare
 
 _BETTER = 0.97
 """A schedule replaces the best one if it takes at most this share of its time; lower ones are noise."""
@@ -36,20 +35,19 @@ class Climb:
 
     kernel: TunedKernel
     target: CpuTarget
-    default: ContractionSchedule
-    best: ContractionSchedule
+    default: Schedule
+    best: Schedule
     ratio: float = 1.0
-    measured: dict[ContractionSchedule, float] = field(default_factory=dict)
-    queue: list[ContractionSchedule] = field(default_factory=list)
+    measured: dict[Schedule, float] = field(default_factory=dict)
+    queue: list[Schedule] = field(default_factory=list)
     seconds: tuple[float, float] = (0.0, 0.0)
 
     def expand(self) -> None:
         """Queue the schedules near the best one."""
-        shape = describe_contraction(self.kernel.kernel)
-        near = alternatives(shape, self.best, self.target, self.kernel.parameters)
+        near = alternatives(self.kernel.kernel, self.best, self.target, self.kernel.parameters)
         self.queue = [s for s in near if s not in self.measured]
 
-    def record(self, schedule: ContractionSchedule, ratio: float) -> None:
+    def record(self, schedule: Schedule, ratio: float) -> None:
         """Take a measured schedule as the best one if it is faster."""
         self.measured[schedule] = ratio
         self.queue = [s for s in self.queue if s != schedule]
@@ -72,15 +70,15 @@ class Found:
     after: float | None = None
     interrupted: bool = False
 
-    def schedules(self) -> dict[str, ContractionSchedule]:
+    def schedules(self) -> dict[str, Schedule]:
         """The schedules that are faster than the defaults."""
         return {key: c.best for key, c in self.climbs.items() if c.best != c.default}
 
 
-def search(subject: Subject, known: Mapping[str, ContractionSchedule], limit: float, show: Show) -> Found:
+def search(subject: Subject, known: Mapping[str, Schedule], limit: float, show: Show) -> Found:
     """Search for about `limit` seconds. `known` are schedules to try first. An interrupt ends the search early."""
     start = time.monotonic()
-    base = subject.trial({})
+    base = Trial(subject, {})
     climbs = dict(_climbs(subject, base, known))
     rounds = 0
     try:
@@ -95,15 +93,15 @@ def search(subject: Subject, known: Mapping[str, ContractionSchedule], limit: fl
     return Found(climbs, rounds, before, after)
 
 
-def _climbs(subject: Subject, base: Trial, known: Mapping[str, ContractionSchedule]) -> Iterator[tuple[str, Climb]]:
+def _climbs(subject: Subject, base: Trial, known: Mapping[str, Schedule]) -> Iterator[tuple[str, Climb]]:
     for key, kernel in base.kernels.items():
         target = subject.target.untuned
-        default = schedule_contraction(kernel.kernel, target, kernel.parameters)
+        default = target.schedule(kernel.kernel, kernel.parameters)
+        assert default is not None
         climb = Climb(kernel, target, default, default, measured={default: 1.0})
         climb.expand()
         first = known.get(key)
-        shape = describe_contraction(kernel.kernel)
-        if first is not None and first != default and allows(shape, first, target, kernel.parameters):
+        if first is not None and first != default and allows(kernel.kernel, first, target, kernel.parameters):
             climb.queue = list(dict.fromkeys([first, *climb.queue]))
         yield key, climb
 
@@ -123,7 +121,7 @@ def _rounds(climbs: Mapping[str, Climb], start: float, limit: float) -> Iterator
 def _round(subject: Subject, base: Trial, climbs: Mapping[str, Climb]) -> None:
     """Measure one more schedule of each kernel that has any left."""
     tried = {key: c.queue[0] for key, c in climbs.items() if c.queue}
-    trial = subject.trial({**{key: c.best for key, c in climbs.items()}, **tried})
+    trial = Trial(subject, {**{key: c.best for key, c in climbs.items()}, **tried})
     try:
         right = trial.agrees_with(base)
         if right:
@@ -144,7 +142,7 @@ def _last_seconds(limit: float) -> float:
 def _confirm(subject: Subject, base: Trial, climbs: Mapping[str, Climb], seconds: float) -> tuple[float, float]:
     """Measure the default and the best schedules together, return to the default where the best one is not faster, and
     measure whole runs. Returns their seconds before and after."""
-    last = subject.trial({key: c.best for key, c in climbs.items()})
+    last = Trial(subject, {key: c.best for key, c in climbs.items()})
     compare((base, last), seconds, whole=True)
     lost = False
     for key, climb in climbs.items():
@@ -157,7 +155,7 @@ def _confirm(subject: Subject, base: Trial, climbs: Mapping[str, Climb], seconds
             climb.seconds, climb.ratio = (climb.seconds[0], climb.seconds[0]), 1.0
     if lost:
         last.close()
-        last = subject.trial({key: c.best for key, c in climbs.items()})
+        last = Trial(subject, {key: c.best for key, c in climbs.items()})
         base.seconds = float("inf")
         compare((base, last), seconds, whole=True)
     last.close()

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...codegen.driver import Compilation, compile_steps
-from ...codegen.llvm.emit import is_contraction
+from ...codegen.driver import Compilation
+from ...codegen.llvm.emit import is_contraction, scheduled_kernel
+from ...codegen.llvm.schedule.kinds import Schedule
 from ...codegen.llvm.schedule.tuned import Tuned, entry_of, kernel_key
-from ...codegen.llvm.target import CpuTarget
-from ...codegen.lower_contract import epilogue_in_float32
-from ...frontend.dtypes import memory_dtype
-from ...ir.graph import Graph
 from ...ir.kernel import Kernel
-from ...ir.types import TensorType
-from ...passes.manager import Options
-from ...runtime.executable import Executable
 from ...runtime.probes import TimedRuns
-from ..inputs import random_inputs
-from ..models import Model, bind_executable
+from .subjects import Part, Subject
 
-Schedules = Mapping[str, object]
+Schedules = Mapping[str, Schedule]
 """Schedules by the keys of kernels."""
 
 _RUNS = 2  # in a row: the second one finds in the caches what the program left there, as in a series of runs
-_TOLERANCE = 2e-3
+_TOLERANCE, _NOISE = 2e-3, 1e-4
 
 
 @dataclass(frozen=True)
 class TunedKernel:
-    """A contraction of a program: its `parameters` are buffers that rarely change, `launches` are numbers of those that
+    """A kernel of a program: its `parameters` are buffers that rarely change, `launches` are numbers of those that
     compute it, and `layers` the names of their layers."""
 
     kernel: Kernel
@@ -42,47 +34,33 @@ class TunedKernel:
     layers: tuple[str, ...]
 
 
-class Subject:
-    """A model with inputs of one shape, which is compiled and run again and again."""
-
-    def __init__(self, model: Model, types: Mapping[str, TensorType], graph: Graph, target: CpuTarget) -> None:
-        self.model, self.types, self.graph, self.target = model, types, graph, target
-        shapes = {name: (t.shape, memory_dtype(t.dtype)) for name, t in types.items()}
-        self.arrays = list(random_inputs(shapes).values())
-
-    def trial(self, schedules: Schedules) -> Trial:
-        """The model compiled with these schedules, and those of the formulas for all other kernels."""
-        tuned = Tuned({key: entry_of(s) for key, s in schedules.items()})  # type: ignore[arg-type]
-        compiled = compile_steps(self.graph, self.target.with_tuned(tuned), Options())
-        return Trial(self, compiled)
-
-
 class Trial:
-    """A program that can be run and timed; a context, which frees its memory at the end."""
+    """The programs of a subject, compiled with these schedules and those of the formulas for all other kernels, which
+    can be run and timed; a context, which frees its memory at the end. Launches are numbered through all programs."""
 
-    def __init__(self, subject: Subject, compiled: Compilation) -> None:
-        self.executable = Executable(compiled.program)
-        self.kernels = _kernels(compiled)
-        self._stack = ExitStack()
-        bound = bind_executable(subject.model, subject.types, self.executable)
-        self.outputs = bound(*subject.arrays)
-        inputs, outputs = self._stack.enter_context(bound.operands(subject.arrays))
-        self._timed = TimedRuns(self.executable, inputs, outputs)
-        self.launch_seconds = np.full(len(compiled.program.launches), np.inf)
+    def __init__(self, subject: Subject, schedules: Schedules) -> None:
+        tuned = Tuned({key: entry_of(schedule) for key, schedule in schedules.items()})
+        self.parts = subject.parts(subject.target.with_tuned(tuned))
+        self.kernels = _kernels(self.parts)
+        self._timed = [TimedRuns(p.executable, p.inputs, p.targets) for p in self.parts]
+        self.launch_seconds = np.full(sum(len(p.compiled.program.launches) for p in self.parts), np.inf)
         self.seconds = float("inf")
 
     def close(self) -> None:
-        self._stack.close()
+        """Free the memory."""
+        self._timed.clear()
+        self.parts.clear()
 
     def run(self) -> None:
-        """Run the program and remember the least time of each launch."""
+        """Run the programs and remember the least time of each launch."""
         for _ in range(_RUNS):
-            begin, end = self._timed.timed().launches()
-            self.launch_seconds = np.minimum(self.launch_seconds, (end - begin) / 1e9)
+            times = [timed.timed().launches() for timed in self._timed]
+            seconds = np.concatenate([(end - begin) / 1e9 for begin, end in times])
+            self.launch_seconds = np.minimum(self.launch_seconds, seconds)
 
     def run_whole(self) -> None:
-        """Run the program as any caller does, and remember the least time."""
-        self.seconds = min(self.seconds, *(self._timed.plain() for _ in range(_RUNS)))
+        """Run the programs as any caller does, and remember the least time."""
+        self.seconds = min(self.seconds, *(sum(timed.plain() for timed in self._timed) for _ in range(_RUNS)))
 
     def forget(self) -> None:
         """Forget all times."""
@@ -93,17 +71,26 @@ class Trial:
         return float(self.launch_seconds[list(self.kernels[key].launches)].sum())
 
     def agrees_with(self, other: Trial) -> bool:
-        """True if the outputs differ by rounding only. Programs that draw random numbers are not compared."""
-        if self.executable.random is not None:
-            return True
-        return all(_is_close(a, b) for a, b in zip(self.outputs, other.outputs, strict=True))
+        """True if the outputs differ by rounding only."""
+        return all(_agree(own.outputs, its.outputs) for own, its in zip(self.parts, other.parts, strict=True))
 
 
-def _is_close(a: np.ndarray, b: np.ndarray) -> bool:
+def _agree(own: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
+    """True if the outputs of a program differ by rounding only. Gradients that are 0 are computed from much larger
+    numbers, and so are compared with these."""
+    noise = _NOISE * max(map(_largest, other), default=0.0)
+    return all(_is_close(a, b, noise) for a, b in zip(own, other, strict=True))
+
+
+def _largest(array: np.ndarray) -> float:
+    """The largest finite magnitude of floats."""
+    return float(np.max(np.abs(array), initial=0.0, where=np.isfinite(array))) if array.dtype.kind == "f" else 0.0
+
+
+def _is_close(a: np.ndarray, b: np.ndarray, noise: float) -> bool:
     if a.dtype.kind != "f":
         return bool(np.mean(a != b) < _TOLERANCE)
-    largest = float(np.max(np.abs(b), initial=0.0, where=np.isfinite(b)))
-    return bool(np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE * largest, equal_nan=True))
+    return bool(np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE * _largest(b) + noise, equal_nan=True))
 
 
 def compare(trials: Sequence[Trial], seconds: float, *, whole: bool = False) -> None:
@@ -122,19 +109,31 @@ def compare(trials: Sequence[Trial], seconds: float, *, whole: bool = False) -> 
                 trial.run_whole()
 
 
-def _kernels(compiled: Compilation) -> dict[str, TunedKernel]:
-    """The contractions of a program by their keys. Kernels of one key share their code and so its symbols."""
-    program = compiled.program
+def _kernels(parts: Sequence[Part]) -> dict[str, TunedKernel]:
+    """The kernels of programs with schedules by their keys. Kernels of one key share their code and so its symbols."""
     found: dict[str, TunedKernel] = {}
+    first = 0
+    for part in parts:
+        for key, own in _kernels_of(part.compiled):
+            numbers = tuple(first + n for n in own.launches)
+            before = found.get(key)
+            known, layers = (before.launches, before.layers) if before else ((), ())
+            merged = tuple(sorted({*known, *numbers}))
+            found[key] = replace(own, launches=merged, layers=tuple(dict.fromkeys((*layers, *own.layers))))
+        first += len(part.compiled.program.launches)
+    return found
+
+
+def _kernels_of(compiled: Compilation) -> Iterator[tuple[str, TunedKernel]]:
+    program = compiled.program
     for step in compiled.steps:
-        if step.kernel is None or not is_contraction(step.kernel) or step.emission.fallback:
+        if step.kernel is None or step.kernel.extents or step.emission.fallback:
             continue
         symbols = {spec.symbol for spec in step.emission.launches}
         symbols |= {spec.symbol for i, _, spec in step.packs if step.operands[i] not in compiled.sharing.prepared}
         numbers = tuple(n for n, launch in enumerate(program.launches) if launch.symbol in symbols)
         layers = dict.fromkeys(program.names[i] for n in numbers for i in program.launches[n].layers)
         if numbers:
-            kernel = epilogue_in_float32(step.kernel)
-            own = TunedKernel(kernel, step.parameters, numbers, tuple(layers))
-            found[kernel_key(kernel, step.parameters)] = own
-    return found
+            kernel = scheduled_kernel(step.kernel)
+            parameters = step.parameters if is_contraction(kernel) else frozenset[str]()
+            yield kernel_key(kernel, parameters), TunedKernel(kernel, parameters, numbers, tuple(layers))

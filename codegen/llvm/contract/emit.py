@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 from typing import Any
-from warnings import warn
 
 from ....ir.kernel import Kernel, Store, dtype_of
 from ...emission import Emission, LaunchSpec, Packing
@@ -24,7 +23,6 @@ from ..schedule.contract import (
 )
 from ..schedule.describe import (
     NO_AXIS,
-    Contraction,
     ContractionError,
     ConvShape,
     GemmShape,
@@ -42,7 +40,7 @@ from ..schedule.kinds import (
     WinogradGradientSchedule,
     WinogradSchedule,
 )
-from ..schedule.spaces import allows
+from ..schedule.spaces import tuned_schedule
 from ..schedule.strides import Walk
 from ..schedule.weight_gradient import (
     schedule_depthwise_gradient,
@@ -77,8 +75,8 @@ def schedule_contraction(kernel: Kernel, target: Cpu, parameters: frozenset[str]
     names the buffers that rarely change: packing them costs nothing per run. ContractionError if no kind supports it.
     """
     shape = describe_contraction(kernel)
-    tuned = _tuned(shape, target, parameters)
-    if tuned is not None:
+    tuned = tuned_schedule(kernel, target, parameters)
+    if isinstance(tuned, ContractionSchedule):
         return tuned
     for kind in KINDS:
         schedule = kind.choose(shape, target, parameters) if isinstance(shape, kind.contraction) else None
@@ -86,15 +84,6 @@ def schedule_contraction(kernel: Kernel, target: Cpu, parameters: frozenset[str]
             return schedule
     names = " by ".join(dtype_of(kernel, e).value for e in (shape.contract.lhs, shape.contract.rhs))
     raise ContractionError(f"{kernel.name}: no schedule supports products of {names} in {shape.accumulator.value}")
-
-
-def _tuned(shape: Contraction, target: Cpu, parameters: frozenset[str]) -> ContractionSchedule | None:
-    """The schedule that a search found, if it is one that computes this contraction."""
-    found = target.tuned.find(shape.kernel, parameters)
-    if found is None or allows(shape, found, target, parameters):
-        return found
-    warn(f"{found} is not a schedule for {shape.kernel.name}: tune the model again", RuntimeWarning, stacklevel=2)
-    return None
 
 
 def emit_contraction(

@@ -12,7 +12,8 @@ from ...hoist import hoist_reductions
 from ..arithmetic import Operand, Value
 from ..cpu import Cpu
 from ..emitter import ModuleBuilder
-from ..schedule.loops import LoopSchedule, schedule_general, schedule_nest
+from ..schedule.kinds import LoopChoice
+from ..schedule.loops import LoopSchedule, choose_loops, schedule_general, schedule_nest
 from ..types import I32, I64, PTR, type_of
 from .common import hoist
 from .expressions import Evaluator, Point, compute_dtype
@@ -45,11 +46,27 @@ def emit_loops(
         schedule = schedule_general(nest, dtypes, target, numbers, compact)
         symbol += "_compact" * compact + "_long" * (not schedule.scratch)
     else:
-        schedule = schedule_nest(nest, dtypes, target)
+        schedule = schedule_nest(nest, dtypes, target, choice=_tuned(kernel, target))
     if module is not None:
         emit_nest(kernel, nest, schedule, module, symbol, once)
     grain = deferred(_bounded, schedule.count, schedule.grain)
     return Emission((LaunchSpec(symbol, schedule.count, grain),))
+
+
+def schedule_loops(kernel: Kernel, target: Cpu) -> LoopChoice:
+    """The tuned choice for the loops of a kernel of known extents, else that of the formulas."""
+    dtypes = {b.name: b.dtype for b in kernel.buffers}
+    return _tuned(kernel, target) or choose_loops(build_nest(hoist_reductions(kernel)), dtypes, target)
+
+
+def _tuned(kernel: Kernel, target: Cpu) -> LoopChoice | None:
+    """The choice that a search found. Programs without tuned schedules do not load the spaces."""
+    if not target.tuned.entries:
+        return None
+    from ..schedule.spaces import tuned_schedule
+
+    found = tuned_schedule(kernel, target, frozenset())
+    return found if isinstance(found, LoopChoice) else None
 
 
 def emit_nest(

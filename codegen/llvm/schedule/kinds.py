@@ -1,4 +1,4 @@
-"""Schedules of contractions. The other modules of this package derive them; emitters follow them."""
+"""Schedules of kernels. The other modules of this package derive them; emitters follow them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ class RegisterTile:
     vectors: int
 
 
-class ContractionSchedule:
-    """The base class of schedules, which are frozen dataclasses and compare by value."""
+class Schedule:
+    """The base class of schedules, which are frozen dataclasses of numbers and compare by value."""
+
+    __slots__ = ()
+
+
+class ContractionSchedule(Schedule):
+    """The schedule of a contraction."""
 
     __slots__ = ()
 
@@ -135,3 +141,34 @@ class WeightGradientSchedule(ContractionSchedule):
     positions: int
     weights: int
     panels: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopChoice(Schedule):
+    """What is chosen for the loops of a kernel without contraction; a `LoopSchedule` follows from it and the nest.
+
+    `vector`: the number of the vector axis among the axes of the nest (-1: none). `shared`: the first so many of the
+    other parallel axes are divided among threads, and the last of them are loops inside a unit of work. `block`:
+    elements of the vector axis in a unit (0: all). `unroll`: accumulators of each reduction. `interleave`: vectors of
+    rows that are computed together. `grain`: units in the smallest piece of work of a thread.
+    """
+
+    vector: int
+    shared: int
+    block: int
+    unroll: int
+    interleave: int
+    grain: int
+
+
+KINDS: tuple[type[Schedule], ...] = (
+    TileSchedule,
+    WinogradSchedule,
+    DepthwiseSchedule,
+    GemvSchedule,
+    WeightGradientSchedule,
+    WinogradGradientSchedule,
+    DepthwiseGradientSchedule,
+    LoopChoice,
+)
+"""All kinds of schedules, which tables of tuned schedules can contain."""

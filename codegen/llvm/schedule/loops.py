@@ -25,6 +25,7 @@ from ....ir.symbolic import deferred, is_symbolic
 from ....ir.types import DType
 from ..cpu import Cpu
 from ..loops.nest import Bound, Nest
+from .kinds import LoopChoice
 from .steps import plan_steps, scratch_rows
 
 _UNIT_ELEMENTS = 2048  # minimum elements of the vector axis in one unit of parallel work
@@ -76,37 +77,59 @@ class LoopSchedule:
         return is_symbolic(self.blocks) or self.blocks != 1
 
 
-def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: Cpu, by_rows: bool = False) -> LoopSchedule:
-    """Derive the loops from strides and extents; `dtypes` are the dtypes of the buffers. `by_rows`: a unit is one point
-    of all parallel axes except the vector axis."""
-    lanes = _lanes(nest, dtypes, target)
-    vector = _vector_axis(nest)
-    parallel = [a for a in nest.names(AxisKind.PARALLEL) if a != vector]
-    reductions = nest.names(AxisKind.REDUCE)
-    if vector in reductions:
-        reductions = [a for a in reductions if a != vector] + [vector]
-    is_parallel = vector != "" and vector not in reductions
+def schedule_nest(
+    nest: Nest, dtypes: dict[str, DType], target: Cpu, by_rows: bool = False, choice: LoopChoice | None = None
+) -> LoopSchedule:
+    """The loops that follow from `choice`, or from that of the formulas; `dtypes` are the dtypes of the buffers.
+    `by_rows`: a unit is one point of all parallel axes except the vector axis."""
+    lanes = nest_lanes(nest, dtypes, target)
     if any(is_symbolic(a.extent) for a in nest.axes):
-        return _schedule_symbolic(nest, lanes, vector if is_parallel else "", parallel, reductions)
-    width = nest.known_extent(vector) if is_parallel else 1
-    units, loops = (parallel, []) if by_rows else _split_units(nest, parallel, target.threads)
-    outer = _product(nest, units)
-    blocks, block = _split_vector(width, outer, lanes, target.threads)
-    elements = max(1, _product(nest, loops) * min(block, width) * _product(nest, reductions))
-    interleave = _INTERLEAVE if min(width, block) >= _INTERLEAVE * lanes and _interleaves_rows(nest) else 1
+        return _schedule_symbolic(nest, lanes)
+    c = choice or choose_loops(nest, dtypes, target, by_rows)
+    vector = nest.axes[c.vector].name if c.vector >= 0 else ""
+    parallel, reductions = _around(nest, vector)
+    units = parallel[: c.shared]
+    width = nest.known_extent(vector) if vector and vector not in reductions else 1
+    blocks = -(-width // c.block) if c.block else 1
     return LoopSchedule(
         lanes=lanes,
         vector=vector,
         units=tuple(units),
-        loops=tuple(loops),
+        loops=tuple(parallel[c.shared :]),
         reductions=tuple(reductions),
         blocks=blocks,
+        block=c.block or max(1, width),
+        count=_product(nest, units) * blocks,
+        grain=c.grain,
+        unroll=c.unroll,
+        interleave=c.interleave,
+    )
+
+
+def choose_loops(nest: Nest, dtypes: dict[str, DType], target: Cpu, by_rows: bool = False) -> LoopChoice:
+    """The choice of the formulas, from strides and extents; the arguments are those of `schedule_nest`."""
+    lanes, vector = nest_lanes(nest, dtypes, target), _vector_axis(nest)
+    parallel, reductions = _around(nest, vector)
+    width = nest.known_extent(vector) if vector and vector not in reductions else 1
+    shared = len(parallel) if by_rows else _count_units(nest, parallel, target.threads)
+    outer = _product(nest, parallel[:shared])
+    block = _split_vector(width, outer, lanes, target.threads)
+    elements = max(1, _product(nest, parallel[shared:]) * (block or width) * _product(nest, reductions))
+    interleave = _INTERLEAVE if (block or width) >= _INTERLEAVE * lanes and _interleaves_rows(nest) else 1
+    return LoopChoice(
+        vector=[a.name for a in nest.axes].index(vector) if vector else -1,
+        shared=shared,
         block=block,
-        count=outer * blocks,
-        grain=_grain(elements * _work(nest)),
         unroll=_accumulators(nest, vector, reductions, lanes, interleave),
         interleave=interleave,
+        grain=_grain(elements * _work(nest)),
     )
+
+
+def _around(nest: Nest, vector: str) -> tuple[list[str], list[str]]:
+    """The parallel axes without the vector axis, and the reduced axes, of which the vector axis is the last."""
+    parallel = [a for a in nest.names(AxisKind.PARALLEL) if a != vector]
+    return parallel, sorted(nest.names(AxisKind.REDUCE), key=lambda a: a == vector)
 
 
 def _accumulators(nest: Nest, vector: str, reductions: Sequence[str], lanes: int, interleave: int) -> int:
@@ -121,9 +144,12 @@ def _accumulators(nest: Nest, vector: str, reductions: Sequence[str], lanes: int
     return min(_ACCUMULATORS, inner) if in_blocks and short else 1
 
 
-def _schedule_symbolic(nest: Nest, lanes: int, vector: str, parallel: list[str], reductions: list[str]) -> LoopSchedule:
+def _schedule_symbolic(nest: Nest, lanes: int) -> LoopSchedule:
     """The loops of a nest with symbolic extents, on which the code does not depend. A unit is a row of the innermost
-    parallel axis. `vector` is "" if the vector axis is reduced."""
+    parallel axis."""
+    axis = _vector_axis(nest)
+    parallel, reductions = _around(nest, axis)
+    vector = "" if axis in reductions else axis
     units, loops = parallel[:-1], parallel[-1:]
     width = nest.known_extent(vector) if vector else 1
     outer = _product(nest, units)
@@ -171,7 +197,7 @@ def schedule_general(
 ) -> LoopSchedule:
     """The loops of a nest with run-time extents, whose values are `extents`. The number of units depends on them, and
     `scratch`, but no other part of the code. `compact` requests short code, in which each body occurs once."""
-    lanes, vector = _lanes(nest, dtypes, target), _vector_axis(nest)
+    lanes, vector = nest_lanes(nest, dtypes, target), _vector_axis(nest)
     reductions = nest.names(AxisKind.REDUCE)
     units = tuple(a for a in nest.names(AxisKind.PARALLEL) if a != vector)
     numbers = {a.name: extents[str(a.extent)] for a in nest.axes}
@@ -278,7 +304,8 @@ def _is_long(nest: Nest) -> bool:
     return len(ops) > _LONG_STEPS or not _LONG.isdisjoint(ops)
 
 
-def _lanes(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> int:
+def nest_lanes(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> int:
+    """The elements of a vector."""
     wide = any(dtypes[b].bits == 64 for b, _ in nest.accesses) or _computes_wide(nest)
     return target.lanes(64 if wide else 32)
 
@@ -326,25 +353,21 @@ def _number(extent: Extent) -> int:
     return extent if isinstance(extent, int) else 0
 
 
-def _split_units(nest: Nest, parallel: list[str], threads: int) -> tuple[list[str], list[str]]:
-    """(units, loops): as few outer axes as give every thread several units, and the other axes."""
+def _count_units(nest: Nest, parallel: list[str], threads: int) -> int:
+    """The number of outer axes that give every thread several units."""
     enough = 1 if threads == 1 else 8 * threads
     count = 1
     for i, name in enumerate(parallel):
         if count >= enough:
-            return parallel[:i], parallel[i:]
+            return i
         count *= nest.known_extent(name)
-    return parallel, []
+    return len(parallel)
 
 
-def _split_vector(width: int, units: int, lanes: int, threads: int) -> tuple[int, int]:
-    """(number, elements) of pieces of the vector axis; more than one if the outer axes have too few units."""
+def _split_vector(width: int, units: int, lanes: int, threads: int) -> int:
+    """Elements of the pieces of the vector axis, if it is divided because the outer axes have few units, else 0."""
     pieces = min(width // _UNIT_ELEMENTS, -(-8 * threads // max(1, units))) if threads > 1 else 1
-    if pieces <= 1:
-        return 1, max(1, width)
-    block = -(-width // pieces // lanes) * lanes
-    block = -(-block // lanes) * lanes
-    return -(-width // block), block
+    return 0 if pieces <= 1 else -(-width // pieces // lanes) * lanes
 
 
 def clippable_bounds(nest: Nest, schedule: LoopSchedule, stages: list[Stage]) -> list[Bound]:

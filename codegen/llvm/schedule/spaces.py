@@ -1,19 +1,19 @@
-"""Describes which schedules of a contraction are right, and which are near a given one, for a search.
+"""Describes which schedules of a kernel are right, and which are near a given one, for a search.
 
-    Space    the schedules of one kind that compute the right result: `contains`, and the `neighbours` of one of them
-
-All schedules of a space compute the same result. Only schedules of different kinds, or Winograd's of different tiles,
-round differently.
+A kind of schedule has one `Space`, and the table `_SPACES` lists the spaces of each class of kernels. Only schedules of
+different kinds, Winograd's of different tiles, and those of gradients and loops round differently: they add in another
+order.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Generic, TypeVar
+from typing import Any
+from warnings import warn
 
+from ....ir.kernel import Kernel, contracts
 from ..cpu import Cpu
 from .contract import (
     Channels,
@@ -30,19 +30,12 @@ from .contract import (
     winograd_channels,
     winograd_tiles,
 )
-from .describe import Contraction, ConvShape, GemmShape, extent_of
-from .kinds import (
-    ContractionSchedule,
-    DepthwiseSchedule,
-    GemvSchedule,
-    RegisterTile,
-    TileSchedule,
-    WinogradSchedule,
-)
+from .describe import ConvShape, GemmShape, WeightGradientShape, describe_contraction, extent_of
+from .gradient_spaces import gradient_spaces
+from .kinds import DepthwiseSchedule, GemvSchedule, Schedule, TileSchedule, WinogradSchedule
+from .loop_space import LoopNest, describe_loops, loop_spaces
 from .product import is_contiguous_along_rows, is_readable_in_place
-from .registers import fits, tile_of
-
-S = TypeVar("S", bound=ContractionSchedule)
+from .space import Space, Tiles
 
 _MOST_POINTS = 4096
 """Points, or tiles of Winograd, in a block: tables of their offsets are on the stack."""
@@ -51,71 +44,12 @@ _MOST_SUMS = 4 << 20
 _MOST_PREFETCH = 16
 
 
-class Space(ABC, Generic[S]):
-    """The schedules of one kind that compute the right result for one contraction on one target."""
-
-    @property
-    @abstractmethod
-    def start(self) -> S:
-        """The schedule that the formulas choose for this kind."""
-
-    @abstractmethod
-    def contains(self, schedule: S) -> bool:
-        """True if the schedule computes the right result."""
-
-    @abstractmethod
-    def near(self, schedule: S) -> Iterator[S]:
-        """Schedules that differ from `schedule` in one decision, the ones with the largest effects first. Some can be
-        outside of the space."""
-
-    def neighbours(self, schedule: S) -> list[S]:
-        """The schedules of the space that differ from `schedule` in one decision."""
-        found = dict.fromkeys(s for s in self.near(schedule) if s != schedule)
-        return [s for s in found if self.contains(s)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tiles:
-    """The pairs of register tiles that cover the channels of a panel for `points` points."""
-
-    channels: Channels
-    points: int
-    target: Cpu
-
-    def contains(self, main: RegisterTile, last: RegisterTile | None) -> bool:
-        c, end = self.channels, last.vectors if last else 0
-        tiles = (main, last) if last else (main,)
-        if any(t.vectors % c.unit or not fits(t, self.target) for t in tiles):
-            return False
-        return c.vectors > end and (c.vectors - end) % main.vectors == 0
-
-    def near(self, main: RegisterTile, last: RegisterTile | None) -> Iterator[tuple[RegisterTile, RegisterTile | None]]:
-        """Tiles that are wider or narrower by up to two units, then lower or higher by a row."""
-        for step in (1, -1, 2, -2):
-            width = main.vectors + step * self.channels.unit
-            if width > 0:
-                yield from self._of_width(width)
-        yield from self._of_width(main.vectors)
-        for step in (-1, 1):
-            rows = main.rows + step
-            yield replace(main, rows=rows), last and replace(last, rows=max(rows, last.rows))
-
-    def _of_width(self, width: int) -> Iterator[tuple[RegisterTile, RegisterTile | None]]:
-        rest = self.channels.vectors % width
-        for end in (rest, rest + width):
-            if all(fits(RegisterTile(1, n), self.target) for n in (width, end) if n):
-                yield self._tile(width), self._tile(end) if end and end != width else None
-
-    def _tile(self, width: int) -> RegisterTile:
-        return tile_of(width, self.points, self.target)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileSpace(Space[TileSchedule]):
     """Blocked loop nests; `in_place` and `pack_rows`: the right operand can be read in place, the left one packed."""
 
     default: TileSchedule
-    tiles: _Tiles
+    tiles: Tiles
     depth: int
     in_place: bool = False
     pack_rows: bool = False
@@ -164,7 +98,7 @@ class WinogradSpace(Space[WinogradSchedule]):
     schedules of the formulas for these sizes."""
 
     defaults: tuple[WinogradSchedule, ...]
-    tiles: tuple[_Tiles, ...]
+    tiles: tuple[Tiles, ...]
 
     @property
     def start(self) -> WinogradSchedule:
@@ -237,37 +171,59 @@ class GemvSpace(Space[GemvSchedule]):
 AnySpace = Space[Any]
 
 
-def spaces(shape: Contraction, target: Cpu, parameters: frozenset[str]) -> dict[type[ContractionSchedule], AnySpace]:
-    """The spaces of a contraction by the class of their schedules; weight gradients have none."""
-    if isinstance(shape, ConvShape) and has_micro_kernel(shape):
-        found = _depthwise(shape, target) if shape.is_depthwise else (*_winograd(shape, target), _direct(shape, target))
-    elif isinstance(shape, GemmShape) and has_micro_kernel(shape):
-        found = (*_dots(shape, target), _product(shape, target, parameters))
-    else:
-        found = ()
+def spaces(kernel: Kernel, target: Cpu, parameters: frozenset[str]) -> dict[type[Schedule], AnySpace]:
+    """The spaces of a kernel by the class of their schedules. `parameters` names the buffers that rarely change."""
+    shape = describe_contraction(kernel) if contracts(kernel) else describe_loops(kernel)
+    found = _SPACES[type(shape)](shape, target, parameters)
     return {type(space.start): space for space in found}
 
 
-def allows(shape: Contraction, schedule: ContractionSchedule, target: Cpu, parameters: frozenset[str]) -> bool:
-    """True if the schedule computes the contraction rightly."""
-    space = spaces(shape, target, parameters).get(type(schedule))
+def allows(kernel: Kernel, schedule: Schedule, target: Cpu, parameters: frozenset[str]) -> bool:
+    """True if the schedule computes the kernel rightly."""
+    space = spaces(kernel, target, parameters).get(type(schedule))
     return space is not None and space.contains(schedule)
 
 
-def alternatives(
-    shape: Contraction, schedule: ContractionSchedule, target: Cpu, parameters: frozenset[str]
-) -> list[ContractionSchedule]:
+def alternatives(kernel: Kernel, schedule: Schedule, target: Cpu, parameters: frozenset[str]) -> list[Schedule]:
     """The schedules near `schedule`: those of other kinds that the formulas choose, and its neighbours."""
-    found = spaces(shape, target, parameters)
+    found = spaces(kernel, target, parameters)
     if type(schedule) not in found:
         return []
     others = [space.start for kind, space in found.items() if kind is not type(schedule)]
     return [*others, *found[type(schedule)].neighbours(schedule)]
 
 
+def tuned_schedule(kernel: Kernel, target: Cpu, parameters: frozenset[str]) -> Schedule | None:
+    """The schedule that a search found for a kernel, if it is one that computes it."""
+    found = target.tuned.find(kernel, parameters)
+    if found is None or allows(kernel, found, target, parameters):
+        return found
+    warn(f"{found} is not a schedule for {kernel.name}: tune the model again", RuntimeWarning, stacklevel=3)
+    return None
+
+
+def _convolution(shape: ConvShape, target: Cpu, parameters: frozenset[str]) -> tuple[AnySpace, ...]:
+    if not has_micro_kernel(shape):
+        return ()
+    return _depthwise(shape, target) if shape.is_depthwise else (*_winograd(shape, target), _direct(shape, target))
+
+
+def _any_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) -> tuple[AnySpace, ...]:
+    return (*_dots(shape, target), _product(shape, target, parameters)) if has_micro_kernel(shape) else ()
+
+
+_SPACES: Mapping[type[Any], Callable[[Any, Cpu, frozenset[str]], tuple[AnySpace, ...]]] = {
+    ConvShape: _convolution,
+    GemmShape: _any_product,
+    WeightGradientShape: lambda shape, target, parameters: gradient_spaces(shape, target),
+    LoopNest: lambda shape, target, parameters: loop_spaces(shape, target),
+}
+"""The spaces of each class of kernels."""
+
+
 def _direct(shape: ConvShape, target: Cpu) -> TileSpace:
     channels = direct_channels(shape, target)
-    tiles = _Tiles(channels=channels, points=shape.images * shape.points, target=target)
+    tiles = Tiles(channels=channels, points=shape.images * shape.points, target=target)
     depth = shape.channels * shape.taps * (channels.channels // shape.filters)
     return TileSpace(default=direct_blocks(shape, target), tiles=tiles, depth=depth)
 
@@ -278,7 +234,7 @@ def _winograd(shape: ConvShape, target: Cpu) -> tuple[WinogradSpace, ...]:
         return ()
     channels = winograd_channels(shape, target)
     defaults = tuple(winograd_blocks(shape, m, target) for m in sizes)
-    tiles = tuple(_Tiles(channels=channels, points=winograd_tiles(shape, m), target=target) for m in sizes)
+    tiles = tuple(Tiles(channels=channels, points=winograd_tiles(shape, m), target=target) for m in sizes)
     return (WinogradSpace(defaults=defaults, tiles=tiles),)
 
 
@@ -305,7 +261,7 @@ def _product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) -> TileS
     channels = Channels(channels=columns, lanes=lanes, unit=1, vectors=-(-columns // lanes))
     return TileSpace(
         default=default,
-        tiles=_Tiles(channels=channels, points=shape.count(shape.rows), target=target),
+        tiles=Tiles(channels=channels, points=shape.count(shape.rows), target=target),
         depth=prod(extent_of(shape.kernel, a) for a in shape.inner),
         in_place=shape.is_uniform and is_readable_in_place(shape),
         pack_rows=shape.is_uniform and is_contiguous_along_rows(shape),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from ....ir.kernel import Kernel
-    from .kinds import ContractionSchedule
+    from .kinds import Schedule
 
 Entry = Mapping[str, object]
 
@@ -37,7 +37,7 @@ class Tuned:
     def __repr__(self) -> str:
         return f"Tuned({self.digest!r})"
 
-    def find(self, kernel: Kernel, parameters: frozenset[str]) -> ContractionSchedule | None:
+    def find(self, kernel: Kernel, parameters: frozenset[str]) -> Schedule | None:
         """The schedule for a kernel; None if there is no entry. ValueError if the entry is no schedule."""
         entry = self.entries.get(kernel_key(kernel, parameters)) if self.entries else None
         return None if entry is None else schedule_of(entry)
@@ -53,7 +53,7 @@ def kernel_key(kernel: Kernel, parameters: frozenset[str]) -> str:
     return structural_hash(kernel, tuple(i for i, b in enumerate(kernel.buffers) if b.name in parameters))
 
 
-def entry_of(schedule: ContractionSchedule) -> dict[str, object]:
+def entry_of(schedule: Schedule) -> dict[str, object]:
     """The entry of a schedule."""
     from .kinds import RegisterTile
 
@@ -64,12 +64,11 @@ def entry_of(schedule: ContractionSchedule) -> dict[str, object]:
     return found
 
 
-def schedule_of(entry: Entry) -> ContractionSchedule:
+def schedule_of(entry: Entry) -> Schedule:
     """The schedule of an entry. ValueError unless it has exactly the fields of a schedule, of their types."""
-    from .kinds import DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
+    from .kinds import KINDS
 
-    kinds: tuple[Any, ...] = (TileSchedule, WinogradSchedule, DepthwiseSchedule, GemvSchedule)
-    known = {kind.__name__: kind for kind in kinds}
+    known: dict[str, Any] = {kind.__name__: kind for kind in KINDS}
     name = str(entry.get("kind"))
     if name not in known:
         raise ValueError(f"{name!r} is not a kind of schedule: use {', '.join(known)}")

@@ -81,15 +81,19 @@ def schedule_depthwise_gradient(shape: WeightGradientShape, target: Cpu) -> Dept
     if not shape.is_depthwise or shape.accumulator not in (DType.F32, DType.F64):
         return None
     taps = [w.taps for w in shape.windows]
-    free = target.vector_registers - 1
-    rows = min(prod(taps[:-1]), (free - 2) // taps[-1])
+    rows = min(prod(taps[:-1]), (target.vector_registers - 3) // taps[-1])
     if not rows:
         return None
     width = shape.windows[-1].extent
-    most = min(_COLUMNS, free - rows * taps[-1])
+    most = min(_COLUMNS, depthwise_columns(shape, rows, target))
     columns = most if is_symbolic(width) else next((c for c in range(most, most // 2, -1) if width % c == 0), most)
     lanes = sum_lanes(shape.accumulator, gradient_block(shape, target), target)
     return DepthwiseGradientSchedule(lanes=lanes, columns=columns, rows=rows)
+
+
+def depthwise_columns(shape: WeightGradientShape, rows: int, target: Cpu) -> int:
+    """The positions that fit the registers beside the sums of `rows` rows of taps, and one register of data."""
+    return target.vector_registers - 1 - rows * shape.windows[-1].taps
 
 
 def gradient_sizes(shape: WeightGradientShape) -> ConvSizes:
@@ -119,32 +123,43 @@ def schedule_winograd_gradient(shape: WeightGradientShape, target: Cpu) -> Winog
     """F(4x4, 3x3) if the target chooses it and the halos of blocked operands have room for its tiles, else None."""
     if is_symbolic(shape.images) or any(is_symbolic(w.extent) for w in shape.windows):
         return None
-    room = gradient_room(shape)
-    operands = zip((shape.data, shape.cotangent), room, strict=True)
     sizes = gradient_sizes(shape)
-    if not all(has_room(o, n) for o, n in operands) or not target.winograd_tile(sizes, sizes.winograd_gradient_tiles):
+    if not has_winograd_gradient_room(shape) or not target.winograd_tile(sizes, sizes.winograd_gradient_tiles):
         return None
-    return winograd_gradient_blocks(shape, target)
+    return winograd_gradient_forms(shape, target)[0]
 
 
-def winograd_gradient_blocks(shape: WeightGradientShape, target: Cpu) -> WinogradGradientSchedule:
-    """Fused, if the sums of the parts and one block of tiles for each take less memory than all transformed tiles."""
+def has_winograd_gradient_room(shape: WeightGradientShape) -> bool:
+    """True if F(4x4, 3x3) can compute the gradient, and the halos of blocked operands have room for its tiles."""
+    operands = zip((shape.data, shape.cotangent), gradient_room(shape), strict=True)
+    return bool(gradient_sizes(shape).winograd_gradient_tiles) and all(has_room(o, n) for o, n in operands)
+
+
+def gradient_tiles(shape: WeightGradientShape) -> int:
+    """The tiles of all images."""
+    return shape.images * prod(-(-w.extent // WINOGRAD_GRADIENT_TILE) for w in shape.windows)
+
+
+def winograd_gradient_forms(shape: WeightGradientShape, target: Cpu) -> tuple[WinogradGradientSchedule, ...]:
+    """The schedules with one launch over parts of the tiles and with two over channels. The first is the one with one
+    launch if the sums of the parts and one block of tiles for each take less memory than all transformed tiles."""
     block = gradient_block(shape, target)
     lanes = sum_lanes(shape.accumulator, block, target)
     unit = block // lanes
     vectors = -(-shape.filters // block) * unit
     main, last = choose_tiles(vectors, shape.channels, unit, target)
-    tiles = shape.images * prod(-(-w.extent // WINOGRAD_GRADIENT_TILE) for w in shape.windows)
+    tiles = gradient_tiles(shape)
     share = -(-tiles // min(target.threads, tiles))
     parts = -(-tiles // share)
-    fused = parts * shape.channels * shape.filters + parts * min(share, _TILES) * (shape.channels + shape.filters)
     nest = WinogradGradientSchedule(lanes=lanes, main=main, last=last, tiles=0, channels=0, fused=False)
-    if fused < tiles * (shape.channels + shape.filters):
-        size = -(-share // -(-share // _TILES))
-        return replace(nest, tiles=_steps(size), channels=_CHANNELS, fused=True, parts=parts)
+    size = -(-share // -(-share // _TILES))
+    channels = min(_CHANNELS, shape.channels)
+    fused = replace(nest, tiles=_steps(size), channels=channels, fused=True, parts=parts)
     units = -(-shape.channels // _CHANNELS)
     units = -(-units // target.threads) * target.threads
-    return replace(nest, tiles=_steps(tiles), channels=-(-shape.channels // units))
+    divided = replace(nest, tiles=_steps(tiles), channels=-(-shape.channels // units))
+    memory = parts * shape.channels * shape.filters + parts * min(share, _TILES) * (shape.channels + shape.filters)
+    return (fused, divided) if memory < tiles * (shape.channels + shape.filters) else (divided, fused)
 
 
 def _steps(tiles: int) -> int:
