@@ -13,7 +13,7 @@ from ..emitter import FunctionBuilder, ModuleBuilder
 from ..scalars import emit_cast
 from ..schedule.describe import ContractionError, ConvShape, SpatialAxis, WindowedOperand
 from ..schedule.strides import buffer_strides, fixed_shape
-from ..types import I8, Type, memory_type_of, type_of
+from ..types import I8, I64, Type, memory_type_of, type_of
 from .conv import InputPlace
 from .points import channel_offset
 from .tiles import KERNEL_PARAMETERS, argument
@@ -69,10 +69,13 @@ class _Copier:
             outside.append((f.urem(rest, n), window))
             rest = f.udiv(rest, n)
         block, image = f.urem(rest, self.blocks), f.udiv(rest, self.blocks)
-        zero_run(f, target, f.const(image.type, length), self.kind)
         inside, offset = self._outer_offset(outside)
+        if self._is_run:
+            f.branch(inside, lambda: self._copy(target, image, block, offset), lambda: self._zero(target, 0, length))
+            return
+        self._zero(target, 0, length)
         with f.when(inside):
-            self._fill(target, image, block, offset)
+            self._scatter(target, image, block, offset)
 
     def _outer_offset(self, positions: list[tuple[Value, SpatialAxis]]) -> tuple[Value, Value]:
         """Whether the outer positions are elements of the input (not padding or interior zeros), and their offset."""
@@ -97,33 +100,48 @@ class _Copier:
     def _low(self, dimension: int) -> int:
         return self.x.layout.halo[dimension - 2][0] if self.x.layout and dimension >= 2 else 0
 
-    def _fill(self, target: Value, image: Value, block: Value, offset: Value) -> None:
-        f, place, w = self.f, self.place, self.windows[-1]
-        first = max(0, -(w.low // w.interior))
-        last = (
-            min(self.size[w.dimension], (place.extents[-1] - 1 - w.low) // w.interior + 1)
-            if place.extents[-1] > w.low
-            else 0
-        )
-        if last <= first:
-            return
-        start = f.gep(
-            self.source,
-            f.add(image * self._stride(self.batch), offset)
-            + (first + self._low(w.dimension)) * self._stride(w.dimension),
-            self.memory,
-        )
-        target = f.gep(target, (first * w.interior + w.low) * place.block, self.kind)
-        own = self.x.layout.block if self.x.layout else 1
-        if own == place.block and w.interior == 1 and self._stride(w.dimension) == own:
-            source = f.gep(start, block * self._stride(self.channel), self.memory)
-            copy_run(f, target, source, (last - first) * own, self.x.dtype, self.sum_dtype)
-        else:
-            self._scatter(target, start, block, last - first)
+    @property
+    def _is_run(self) -> bool:
+        """True if the elements of a row are next to each other in the input and in the copy."""
+        own, w = self.x.layout.block if self.x.layout else 1, self.windows[-1]
+        return own == self.place.block and w.interior == 1 and self._stride(w.dimension) == own
 
-    def _scatter(self, target: Value, start: Value, block: Value, count: int) -> None:
+    @property
+    def _range(self) -> tuple[int, int]:
+        """The first position of the input that a row contains, and the number of them."""
+        w, n = self.windows[-1], self.place.extents[-1]
+        first = max(0, -(w.low // w.interior))
+        last = min(self.size[w.dimension], (n - 1 - w.low) // w.interior + 1) if n > w.low else 0
+        return first, max(0, last - first)
+
+    def _source(self, image: Value, offset: Value) -> Value:
+        """The address of the first element of a row in the first channel."""
+        f, w = self.f, self.windows[-1]
+        at = (self._range[0] + self._low(w.dimension)) * self._stride(w.dimension)
+        return f.gep(self.source, f.add(image * self._stride(self.batch), offset) + at, self.memory)
+
+    def _zero(self, target: Value, begin: int, end: int) -> tuple[()]:
+        """Clear the elements [begin, end) of a row."""
+        zero_run(self.f, self.f.gep(target, begin, self.kind), self.f.const(I64, end - begin), self.kind)
+        return ()
+
+    def _copy(self, target: Value, image: Value, block: Value, offset: Value) -> tuple[()]:
+        """Copy a row, and clear what is outside of the input."""
+        f, place = self.f, self.place
+        (first, count), low = self._range, self.windows[-1].low
+        begin = (first + low) * place.block if count else 0
+        end = begin + count * place.block
+        self._zero(target, 0, begin)
+        source = f.gep(self._source(image, offset), block * self._stride(self.channel), self.memory)
+        copy_run(f, f.gep(target, begin, self.kind), source, end - begin, self.x.dtype, self.sum_dtype)
+        return self._zero(target, end, place.extents[-1] * place.block)
+
+    def _scatter(self, target: Value, image: Value, block: Value, offset: Value) -> None:
         """Copy element by element, because the layouts differ."""
         f, place, w = self.f, self.place, self.windows[-1]
+        first, count = self._range
+        target = f.gep(target, (first * w.interior + w.low) * place.block, self.kind)
+        start = self._source(image, offset)
         with f.loop(0, place.block) as c:
             channel = block * place.block + c
             with f.when(f.cmp("lt", channel, place.channels)):

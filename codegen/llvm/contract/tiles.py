@@ -144,7 +144,9 @@ def grain_of(products: int, units: int, per_cycle: int) -> int:
 
 
 def _grain(products: int, units: int, per_cycle: int) -> int:
-    return max(1, _CHUNK_CYCLES * per_cycle * units // max(1, products))
+    """The units of a chunk; half of all if they are more than one chunk and less than two."""
+    grain = _CHUNK_CYCLES * per_cycle * units // max(1, products)
+    return max(1, units // 2 if units // 2 < grain < units else grain)
 
 
 class _Nest:
