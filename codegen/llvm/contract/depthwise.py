@@ -166,7 +166,7 @@ def depthwise_filters(shape: ConvShape, schedule: DepthwiseSchedule, kind: str) 
 
 
 class DepthwiseNest:
-    """Emits the launch over (image, vector of channels, block of rows)."""
+    """Emits the launch over (image, block of rows, vector of channels)."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class DepthwiseNest:
 
     def _unit_of(self, unit: Value, ragged: int) -> None:
         f = self.f
-        vector = f.urem(f.udiv(unit, self.row_blocks), self.vectors)
+        vector = f.urem(unit, self.vectors)
         whole = f.cmp("lt", vector, self.shape.groups // self.s.lanes)
         f.branch(whole, lambda: self._unit(unit, 0), lambda: self._ragged(unit, vector, ragged))
 
@@ -223,10 +223,11 @@ class DepthwiseNest:
         return ()
 
     def _unit(self, unit: Value, valid: int) -> tuple[()]:
-        """One block of rows of one vector of channels: unit = ((image, outer positions), vector, block of rows)."""
+        """One block of rows of one vector of channels: unit = ((image, outer positions), block of rows, vector). The
+        convolution before wrote the rows in this order too, so the last ones can still be in the L2 cache."""
         f, s = self.f, self.s
-        block, rest = f.urem(unit, self.row_blocks), f.udiv(unit, self.row_blocks)
-        vector, rest = f.urem(rest, self.vectors), f.udiv(rest, self.vectors)
+        vector, rest = f.urem(unit, self.vectors), f.udiv(unit, self.vectors)
+        block, rest = f.urem(rest, self.row_blocks), f.udiv(rest, self.row_blocks)
         position = [block * s.rows]
         for n in reversed(self.extents[:-2]):
             position.insert(0, f.urem(rest, n))
