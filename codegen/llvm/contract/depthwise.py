@@ -74,13 +74,14 @@ def _emit_row_kernel(module: ModuleBuilder, spec: RowKernel) -> None:
     ]
     outer = [(f"o{k}", I64, "") for k in range(len(spec.outer))]
     f = module.function(spec.name, None, [*parameters, *outer], linkage="internal", attributes="nounwind noinline")
-    _Rows(f, spec).emit()
+    _Rows(f, spec, module.target.vector_registers).emit()
     f.ret()
 
 
 class _Rows:
-    def __init__(self, f: FunctionBuilder, spec: RowKernel) -> None:
+    def __init__(self, f: FunctionBuilder, spec: RowKernel, registers: int) -> None:
         self.f, self.spec = f, spec
+        self.holds_line = self._positions + spec.columns + prod(spec.outer) * spec.taps + 2 <= registers
         self.scalar = Type.of(spec.kind)
         self.vector = self.scalar.with_lanes(spec.lanes)
 
@@ -109,6 +110,12 @@ class _Rows:
                         total, 0, {k: a + (first + c) * n for k, (a, n) in enumerate(zip(at, spec.steps, strict=True))}
                     )
 
+    @property
+    def _positions(self) -> int:
+        """The positions along a line of the input that a tile reads."""
+        spec = self.spec
+        return (spec.columns - 1) * spec.stride + (spec.taps - 1) * spec.dilation + 1
+
     def _tile(self, x: Value, weights: list[Value], outer: list[Value]) -> list[Value]:
         """The sums of one tile. Each input element is read once and accumulated into all outputs that use it."""
         f, spec = self.f, self.spec
@@ -117,23 +124,21 @@ class _Rows:
             line = x
             for i, stride in zip(place, outer, strict=True):
                 line = f.gep(line, stride * i, self.scalar) if i else line
-            for position in range((spec.columns - 1) * spec.stride + (spec.taps - 1) * spec.dilation + 1):
-                self._position(line, position, weights[k * spec.taps : (k + 1) * spec.taps], sums)
+            self._line(line, weights[k * spec.taps : (k + 1) * spec.taps], sums)
         return [s if s is not None else f.const(self.vector, 0.0) for s in sums]
 
-    def _position(self, line: Value, position: int, weights: list[Value], sums: list[Value | None]) -> None:
+    def _line(self, line: Value, weights: list[Value], sums: list[Value | None]) -> None:
+        """Add the products of one line. If its elements fit the registers, neighbouring multiply-adds have different
+        sums, so that none waits for the one before; else elements come one after the other."""
         f, spec = self.f, self.spec
-        uses = [(c, position - c * spec.stride) for c in range(spec.columns)]
         uses = [
-            (c, d // spec.dilation)
-            for c, d in uses
-            if d >= 0 and d % spec.dilation == 0 and d // spec.dilation < spec.taps
+            (c * spec.stride + tap * spec.dilation, c, tap) for tap in range(spec.taps) for c in range(spec.columns)
         ]
-        if not uses:
-            return
-        value = f.load(f.gep(line, position * spec.block, self.scalar), self.vector)
-        for c, tap in uses:
-            total = sums[c]
+        values: dict[int, Value] = {}
+        for position, c, tap in uses if self.holds_line else sorted(uses):
+            if position not in values:
+                values[position] = f.load(f.gep(line, position * spec.block, self.scalar), self.vector)
+            value, total = values[position], sums[c]
             sums[c] = value * weights[tap] if total is None else f.fma(value, weights[tap], total)
 
 
