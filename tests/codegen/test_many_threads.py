@@ -10,6 +10,7 @@ import pytest
 from contraction_kernels import ConvSpec, conv_kernel, gemm_kernel
 from contractions import Runner
 from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
+from mxforge.codegen.llvm.contract.tiles import grain_of
 from mxforge.codegen.llvm.cpu import Cpu
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.schedule.contract import Extent, block_points, even_units, large_product
@@ -156,3 +157,13 @@ def test_results_of_a_large_product(threads: int) -> None:
     found = Runner(kernel, replace(host_target(threads), l2_bytes=512 << 10), values=values).run()
     expected = values["a"].astype(np.float64) @ values["b"].astype(np.float64).T
     assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("chunks", "grain"),
+    [(0.9, 66), (1.2, 30), (1.9, 30), (2.5, 24), (10, 6)],
+    ids=["less than a chunk", "one", "nearly two", "two", "ten"],
+)
+def test_the_grain_of_small_work(chunks: float, grain: int) -> None:
+    """Work between one and two chunks is divided in two."""
+    assert grain_of(round(chunks * (16 << 10) * 32), 60, 32) == grain

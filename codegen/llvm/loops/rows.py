@@ -148,6 +148,9 @@ class RowEmitter:
         """`carry` combined with the reductions along the innermost axis. Pieces of the axis have accumulators of their
         own: they hide latency, and sums of fewer elements round less."""
         piece = _piece_of(len(along))
+        if piece == len(along):
+            low = self.f.const(I64, along.start)
+            return self._joined(group, [list(carry), self._piece_sums(group, row, at, mask, low, piece)])
         with self.f.carry_loop(along.start, along.stop, list(carry), piece) as loop:
             sums = self._piece_sums(group, row, at, mask, loop.index, piece)
             loop.next(*self._joined(group, [loop.values, sums]))
@@ -165,10 +168,14 @@ class RowEmitter:
             point = {**row.point, **at, self.s.reductions[-1]: f.add(low, offset)}
             return self._iteration(group, row, point, mask, sums)
 
-        with f.carry_loop(0, rest, start * unroll, unroll) as loop:
-            later = [body(f.add(loop.index, u), loop.values[u * k : u * k + k]) for u in range(unroll)]
-            loop.next(*[v for values in later for v in values])
-        parts = [list(loop.results[u * k : u * k + k]) for u in range(unroll)]
+        if piece < 2 * unroll:  # the loop would run once
+            parts = [body(u, start) for u in range(min(unroll, piece))]
+            rest = len(parts)
+        else:
+            with f.carry_loop(0, rest, start * unroll, unroll) as loop:
+                later = [body(f.add(loop.index, u), loop.values[u * k : u * k + k]) for u in range(unroll)]
+                loop.next(*[v for values in later for v in values])
+            parts = [list(loop.results[u * k : u * k + k]) for u in range(unroll)]
         for u, offset in enumerate(range(rest, piece)):
             parts[u] = body(offset, parts[u])
         return self._joined(group, parts)
