@@ -34,14 +34,17 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DiskC
 
 
 class Clock:
-    """The times of a kernel: `ratio` in a trial as a share of that with the default schedules."""
+    """The times of a kernel, and of a run: `ratio` and `whole` in a trial, as shares of those with the default
+    schedules; `whole` None is `ratio`."""
 
     ratio = 0.5
+    whole: float | None = None
 
     def compare(self, trials: Sequence[Trial], seconds: float, *, whole: bool = False) -> None:
-        for trial, time in zip(trials, (2.0, 2.0 * self.ratio), strict=True):
+        runs = self.ratio if self.whole is None else self.whole
+        for trial, time, run in zip(trials, (2.0, 2.0 * self.ratio), (2.0, 2.0 * runs), strict=True):
             trial.launch_seconds[:] = time
-            trial.seconds = time
+            trial.seconds = run
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +105,14 @@ def test_what_is_not_confirmed_is_not_stored(mxforge: Any, model: Path, monkeypa
 
     monkeypatch.setattr(search, "_confirm", later)
     assert not read_tables(Path(tuned(mxforge, model)["file"]))[identity(HOST.target)]
+
+
+def test_schedules_that_make_no_run_faster_are_not_stored(mxforge: Any, model: Path, clock: Clock) -> None:
+    clock.whole = 1.0
+    report = tuned(mxforge, model)
+    assert all(k["best"] == k["default"] and k["tried"] for k in report["kernels"])
+    assert read_tables(Path(report["file"])) == {identity(HOST.target): {}}
+    assert "; not faster, so the schedules of the formulas stay" in mxforge("tune", model, *SHAPE).out
 
 
 def code(mxforge: Any, model: Path, *arguments: str) -> list[object]:

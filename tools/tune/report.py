@@ -74,7 +74,8 @@ def _total(found: Found, output: Path) -> Iterator[str]:
         yield f"\ninterrupted after {found.rounds} rounds; the schedules found until then were not measured again"
     if found.before is not None and found.after is not None:
         times = f"{1e3 * found.before:.3f} ms before, {1e3 * found.after:.3f} ms after"
-        yield f"\nrun  {times} ({found.after / found.before:.3f}), the least of many in alternation"
+        kept = "" if found.after < found.before else "; not faster, so the schedules of the formulas stay"
+        yield f"\nrun  {times} ({found.after / found.before:.3f}), the least of many in alternation{kept}"
     rest = sum(len(c.queue) for c in found.climbs.values())
     more = f"; {rest} schedules were not measured: a higher --time-limit continues" if rest else ""
     yield f"     {found.rounds} rounds{more}"
