@@ -59,7 +59,7 @@ GOOD = entry_of(SCHEDULES[0])
         ({}, "'None' is not a kind of schedule: use TileSchedule, WinogradSchedule, .*, LoopChoice"),
         ({**GOOD, "kind": "LoopSchedule"}, "'LoopSchedule' is not a kind"),
         ({**GOOD, "kind": ["TileSchedule"]}, "is not a kind"),
-        ({"kind": "GemvSchedule", "lanes": 8, "rows": 2}, "wrong or missing: channels"),
+        ({"kind": "GemvSchedule", "lanes": 8, "rows": 2}, "wrong or missing: ahead"),
         ({**GOOD, "color": 3}, "wrong or missing: color"),
         ({**GOOD, "lanes": "8"}, "lanes: '8' is not of type int"),
         ({**GOOD, "lanes": True}, "lanes: True is not of type int"),

@@ -62,6 +62,7 @@ from .line_taps import line_taps
 from .packed_rows import packed_rows
 from .packing import packed_panels
 from .problem import Problem
+from .split_gemv import emit_split_gemv
 from .tiles import emit_tiles, panel_kinds, workspace_bytes, workspace_slot
 from .weight_gradient import emit_weight_gradient
 from .winograd import WinogradNest, winograd_filters, winograd_kinds, winograd_workspace
@@ -205,7 +206,8 @@ def _emit_dots(shape: GemmShape, schedule: GemvSchedule, target: Cpu, module: Mo
     finish = _finish(module, shape.kernel, shape.store, _product_sums(shape, problem), epilogue, symbol)
     packing = gemv_packing(problem, schedule)
     packings = ((problem.w_slot, packing),) if packing else ()
-    return Emission((emit_gemv(module, problem, schedule, symbol), *finish), size, packings)
+    emit = emit_split_gemv if schedule.part else emit_gemv
+    return Emission((emit(module, problem, schedule, symbol), *finish), size, packings)
 
 
 def _emit_product(

@@ -21,10 +21,7 @@ _GRAIN_BYTES = 16 << 10
 
 def emit_gemv(module: ModuleBuilder, problem: Problem, schedule: GemvSchedule, symbol: str) -> LaunchSpec:
     """A launch over blocks of columns of each group."""
-    kernel = _Gemv(module, problem, schedule, symbol)
-    kernel.emit()
-    work = problem.depth * schedule.channels * Type.of(problem.weight_kind).bytes
-    return LaunchSpec(symbol, kernel.blocks * prod(problem.groups), max(1, _GRAIN_BYTES // work))
+    return Gemv(module, problem, schedule, symbol, schedule.channels).emit()
 
 
 def gemv_packing(problem: Problem, schedule: GemvSchedule) -> PackedColumns | None:
@@ -38,19 +35,23 @@ def gemv_packing(problem: Problem, schedule: GemvSchedule) -> PackedColumns | No
     return packed_columns(problem, schedule.lanes, schedule.channels if schedule.rows <= 2 else 1)
 
 
-class _Gemv:
-    def __init__(self, module: ModuleBuilder, problem: Problem, schedule: GemvSchedule, symbol: str) -> None:
-        self.problem, self.schedule = problem, schedule
+class Gemv:
+    """A function whose units of work are `width` columns of a group."""
+
+    def __init__(
+        self, module: ModuleBuilder, problem: Problem, schedule: GemvSchedule, symbol: str, width: int
+    ) -> None:
+        self.problem, self.schedule, self.symbol, self.width = problem, schedule, symbol, width
         self.scalar, self.weight = Type.of(problem.kind), Type.of(problem.weight_kind)
         self.vector = Type.of(problem.kind, schedule.lanes)
-        self.blocks = -(-problem.channels // schedule.channels)
         self.packing = gemv_packing(problem, schedule)
         self.spread = 1 if self.packing is None else self.packing.block
         self.tables = problem.tables
         self.f = module.function(symbol, None, KERNEL_PARAMETERS)
 
-    def emit(self) -> None:
+    def emit(self) -> LaunchSpec:
         f, problem = self.f, self.problem
+        units = -(-problem.channels // self.width)
         operands = problem.epilogue.operands
         self.operands = [(argument(f, o.slot), o.view, memory_type_of(o.dtype)) for o in operands]
         self.context = f.alloca(I64, len(self.tables.strides) + 2 * len(operands))
@@ -60,16 +61,20 @@ class _Gemv:
             f.store(table, f.gep(self.context, k, PTR))
         x, self.w = argument(f, problem.x_slot), argument(f, problem.w_slot)
         with f.loop(f.args[1], f.args[2]) as unit:
-            block, group = f.urem(unit, self.blocks), f.udiv(unit, self.blocks)
+            group = f.udiv(unit, units)
             index = self._group_index(group)
-            channel = block * self.schedule.channels
-            self._set_operands(channel, index)
-            self._block(
-                channel,
-                self._first_column(group, index, channel),
-                self._start(x, problem.x.base, problem.x.groups, index, self.scalar),
-            )
+            channel = f.urem(unit, units) * self.width
+            rows = self._rows(self._start(x, problem.x.base, problem.x.groups, index, self.scalar))
+            self._unit(channel, self._first_column(group, index, channel), rows, index)
         f.ret()
+        work = problem.depth * self.width * self.weight.bytes
+        return LaunchSpec(self.symbol, units * prod(problem.groups), max(1, _GRAIN_BYTES // work))
+
+    def _rows(self, x: Value) -> list[Value]:
+        """The addresses of the rows of a group."""
+        f, table = self.f, self.offsets[0]
+        offsets = [f.load(f.gep(table, r, I32), I32) for r in range(self.schedule.rows)]
+        return [f.gep(x, f.convert(offset, "i64"), self.scalar) for offset in offsets]
 
     def _group_index(self, group: Value) -> list[Value]:
         f = self.f
@@ -93,17 +98,19 @@ class _Gemv:
             f.store(at, f.gep(self.context, len(self.offsets) + 2 * k, PTR))
             f.store(f.const(I64, view.stride), f.gep(self.context, len(self.offsets) + 2 * k + 1, I64))
 
-    def _block(self, channel: Value, first: Value, x: Value) -> None:
+    def _unit(self, channel: Value, first: Value, rows: list[Value], index: list[Value]) -> None:
+        """Compute the columns of a group from `channel` on, of which the weights are at `first`."""
         f, problem = self.f, self.problem
+        self._set_operands(channel, index)
         ragged = problem.channels % self.schedule.channels
         if not ragged:
-            self._columns(first, x, self.schedule.channels)
+            self._columns(first, rows, self.schedule.channels)
             return
         is_last = f.cmp("gt", channel + self.schedule.channels, problem.channels)
         f.branch(
             is_last,
-            lambda: self._columns(first, x, ragged),
-            lambda: self._columns(first, x, self.schedule.channels),
+            lambda: self._columns(first, rows, ragged),
+            lambda: self._columns(first, rows, self.schedule.channels),
         )
 
     def _first_column(self, group: Value, index: list[Value], channel: Value) -> Value:
@@ -115,15 +122,10 @@ class _Gemv:
             self._start(self.w, weights.base, weights.groups, index, self.weight), channel * weights.filter, self.weight
         )
 
-    def _columns(self, first: Value, x: Value, count: int) -> tuple[()]:
+    def _columns(self, first: Value, rows: list[Value], count: int) -> tuple[()]:
         f, lanes, packing = self.f, self.schedule.channels, self.packing
         stride = self.problem.weights.filter if packing is None else packing.stride
         columns = [f.gep(first, c * stride, self.weight) for c in range(count)]
-        table = self.offsets[0]
-        rows = [
-            f.gep(x, f.convert(f.load(f.gep(table, r, I32), I32), "i64"), self.scalar)
-            for r in range(self.schedule.rows)
-        ]
         sums = self._dots(rows, columns)
         writer = EpilogueWriter(
             f,
@@ -167,6 +169,13 @@ class _Gemv:
         place = at * self.spread
         found: list[Value] = []
         for c, column in enumerate(columns):
+            self._prefetch(column, place)
             weights = read(column, place, self.weight, padded=self.packing is not None)
             found.extend(f.fma(x, weights, sums[r * len(columns) + c]) for r, x in enumerate(left))
         return [found[c * len(rows) + r] for r in range(len(rows)) for c in range(len(columns))]
+
+    def _prefetch(self, column: Value, at: Value) -> None:
+        """Prefetch the weights that are read after those of a column at `at`."""
+        if self.schedule.ahead:
+            f, distance = self.f, self.schedule.ahead // self.weight.bytes
+            f.prefetch(f.gep(f.gep(column, at, self.weight), distance, self.weight))

@@ -111,16 +111,23 @@ class DepthwiseGradientSchedule(ContractionSchedule):
     rows: int
 
 
+COLUMNS_OF_UNIT = 48
+"""Columns of a unit of work of dot products in parts: a multiple of 1 to 4 channels, and of the lanes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemvSchedule(ContractionSchedule):
     """A product of `rows` rows with weights stored as [channel][reduction]: `channels` dot products at a time.
 
-    The weights are read from memory once, in place.
+    The weights are read from memory once, in place, and prefetched `ahead` bytes before (0: by the hardware alone).
+    `part`: the elements of the reduction that are read of many channels before the next elements (0: all).
     """
 
     lanes: int
     rows: int
     channels: int
+    part: int = 0
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

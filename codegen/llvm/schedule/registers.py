@@ -21,8 +21,8 @@ def tallest(vectors: int, target: Cpu) -> int:
 
 
 def widest_of(rows: int, target: Cpu) -> int:
-    """The most registers of weights of a tile with `rows` rows."""
-    return (_usable(target) - 1) // (rows + 1)
+    """The most registers of weights in a tile of so many rows, at least one."""
+    return max(1, (_usable(target) - 1) // (rows + 1))
 
 
 def _usable(target: Cpu) -> int:

@@ -32,7 +32,7 @@ from .contract import (
 )
 from .describe import ConvShape, GemmShape, WeightGradientShape, describe_contraction, extent_of
 from .gradient_spaces import gradient_spaces
-from .kinds import DepthwiseSchedule, GemvSchedule, Schedule, TileSchedule, WinogradSchedule
+from .kinds import COLUMNS_OF_UNIT, DepthwiseSchedule, GemvSchedule, Schedule, TileSchedule, WinogradSchedule
 from .loop_space import LoopNest, describe_loops, loop_spaces
 from .product import is_contiguous_along_rows, is_readable_in_place
 from .space import Space, Tiles
@@ -42,6 +42,8 @@ _MOST_POINTS = 4096
 _MOST_SUMS = 4 << 20
 """Bytes of a worker's sums between the parts of a reduction."""
 _MOST_PREFETCH = 16
+_DISTANCES = (0, 1 << 10, 2 << 10, 4 << 10)
+"""Distances in bytes at which weights of dot products are prefetched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,12 +162,16 @@ class GemvSpace(Space[GemvSchedule]):
         return self.default
 
     def contains(self, schedule: GemvSchedule) -> bool:
-        same = (schedule.lanes, schedule.rows) == (self.default.lanes, self.default.rows)
-        return same and 1 <= schedule.channels <= self.most
+        s, default = schedule, self.default
+        same = (s.lanes, s.rows, s.part) == (default.lanes, default.rows, default.part)
+        divides = not s.part or COLUMNS_OF_UNIT % max(1, s.channels) == 0
+        return same and divides and 1 <= s.channels <= self.most and s.ahead in _DISTANCES
 
     def near(self, schedule: GemvSchedule) -> Iterator[GemvSchedule]:
         for channels in (schedule.channels * 2, schedule.channels // 2):
             yield replace(schedule, channels=channels)
+        for ahead in _DISTANCES:
+            yield replace(schedule, ahead=ahead)
 
 
 AnySpace = Space[Any]
