@@ -84,24 +84,39 @@ def test_parts_do_not_change_the_order_of_additions() -> None:
         np.testing.assert_array_equal(other, first)
 
 
-def large(rows: int, dtype: DType = DType.F32) -> Kernel:
-    return gemm_kernel((), rows, 4096, 4096, dtype=dtype, transposed=AS_STORED)
+def large(rows: int, columns: int = 8192) -> Kernel:
+    return gemm_kernel((), rows, columns, 8192, transposed=AS_STORED)
 
 
-def test_large_weights_of_seven_and_eight_rows_are_read_in_place() -> None:
+def test_very_large_weights_of_few_rows_are_read_in_place() -> None:
     found = {rows: schedule_contraction(large(rows), AVX512, frozenset("b")) for rows in range(4, 10)}
     parts = {rows: s.part for rows, s in found.items() if isinstance(s, GemvSchedule)}
-    assert parts == {4: 0, 7: 576, 8: 512}
+    assert parts == {4: 0, 5: 816, 6: 672, 7: 576, 8: 512}
     assert isinstance(found[8], GemvSchedule) and found[8].channels == 3
 
 
-def test_small_weights_are_packed() -> None:
-    kernel = gemm_kernel((), 8, 1024, 4096, transposed=AS_STORED)
-    assert isinstance(schedule_contraction(kernel, AVX512, frozenset("b")), TileSchedule)
+def test_smaller_weights_of_more_than_four_rows_are_packed() -> None:
+    for rows in (5, 8):
+        assert isinstance(schedule_contraction(large(rows, 4096), AVX512, frozenset("b")), TileSchedule)
 
 
 def test_weights_are_packed_where_eight_rows_leave_registers_for_one_column() -> None:
     assert isinstance(schedule_contraction(large(8), AVX2, frozenset("b")), TileSchedule)
+
+
+@pytest.mark.parametrize(("rows", "columns", "ahead"), [(1, 4096, 0), (2, 4096, 2048), (4, 4096, 2048), (4, 512, 0)])
+def test_large_weights_of_two_to_four_rows_are_prefetched(rows: int, columns: int, ahead: int) -> None:
+    found = schedule_contraction(large(rows, columns), AVX512)
+    assert isinstance(found, GemvSchedule) and (found.part, found.ahead) == (0, ahead)
+
+
+def test_prefetching_does_not_change_results() -> None:
+    kernel = gemm_kernel((), 3, 21, 77, transposed=AS_STORED)
+    values = operands(kernel)
+    default = schedule_contraction(kernel, HOST)
+    assert isinstance(default, GemvSchedule)
+    first, second = (Runner(kernel, schedule=replace(default, ahead=n), values=values).run() for n in (0, 2048))
+    np.testing.assert_array_equal(first, second)
 
 
 def test_a_search_keeps_the_part_and_whole_units() -> None:

@@ -26,10 +26,13 @@ _FEW_LINES, _MOST_LINES = 6, 8
 _FEW_ROWS = 4
 """Up to this many rows the time of a product is that of reading the right operand once."""
 
-_ROWS_OF_STREAM = (7, 8)
-_BYTES_OF_STREAM = 32 << 20
-"""For these numbers of rows a right operand of at least this size, which is read from memory, is read in place: that
-takes as long as in panels, up to 3 %. For 5 and 6 rows it takes a tenth longer (measured on Zen 5)."""
+_ROWS_OF_DOTS = 8
+"""Up to this many rows products can be dot products."""
+
+_BYTES_OF_STREAM, _BYTES_OF_PANELS = 32 << 20, 256 << 20
+"""From the first size on the right operand of a product is read from memory. From the second one on it is read in
+place for more than `_FEW_ROWS`, too: the product takes 3 to 10 % longer (measured on Zen 5), but panels would double
+the memory of the model, and packing them takes most of the time of the first result."""
 
 _AHEAD = 2 << 10
 """The distance in bytes at which a right operand is prefetched that is read in place from memory. That of 4 rows then
@@ -375,40 +378,34 @@ def schedule_dots(shape: GemmShape, target: Cpu) -> GemvSchedule | None:
     """Dot products for few rows if both operands are contiguous along the reduction, else None."""
     rows = shape.count(shape.rows)
     rows = 1 if rows == 1 else rows  # compilations for one row have programs of their own
-    if (
-        is_symbolic(rows)
-        or rows > max(_ROWS_OF_STREAM)
-        or not has_micro_kernel(shape)
-        or shape.dtype is not shape.accumulator
-    ):
+    if is_symbolic(rows) or rows > _ROWS_OF_DOTS or not has_micro_kernel(shape) or shape.dtype is not shape.accumulator:
         return None
     if len(shape.parts) > 1 or shape.weights not in (shape.accumulator, DType.BF16):
         return None
     if not is_contiguous_along_reduction(shape):
         return None
-    lanes = sum_lanes(shape.accumulator, 1, target)
-    ahead = _AHEAD if rows > 1 and _is_streamed(shape) else 0
+    lanes, nbytes = sum_lanes(shape.accumulator, 1, target), _bytes_in_place(shape)
     if rows > _FEW_ROWS:
-        return _split_dots(rows, lanes, shape.accumulator, target) if ahead else None
+        return _split_dots(rows, lanes, shape.accumulator, target) if nbytes >= _BYTES_OF_PANELS else None
     channels = max(target.vector_registers // 8, 8 // rows)  # columns are streams of memory, of which many are faster
+    ahead = _AHEAD if rows > 1 and nbytes >= _BYTES_OF_STREAM else 0
     return GemvSchedule(lanes=lanes, rows=rows, channels=channels, ahead=ahead)
 
 
 def _split_dots(rows: int, lanes: int, dtype: DType, target: Cpu) -> GemvSchedule | None:
-    """Dot products of several rows, of which a part fills half the L1 cache. None if the multiply-adds of so many rows
-    take longer than from panels, which have fewer loads, or much less time than reading the weights: a panel is one
-    stream of memory, which is read faster."""
+    """Dot products of several rows, of which a part fills half the L1 cache. None if they have so few columns at a time
+    that loads take longer than the multiply-adds."""
     channels = widest(rows, target)
-    if rows not in _ROWS_OF_STREAM or tile_cost(RegisterTile(rows, channels), target) > 1:
+    if tile_cost(RegisterTile(rows, channels), target) > 1:
         return None
     part = target.l1_bytes // 2 // (dtype.itemsize * rows * lanes) * lanes
     return GemvSchedule(lanes=lanes, rows=rows, channels=channels, part=part, ahead=_AHEAD)
 
 
-def _is_streamed(shape: GemmShape) -> bool:
-    """True if the right operand is read in place from memory, because it is too large for the caches."""
+def _bytes_in_place(shape: GemmShape) -> int:
+    """The size of a right operand that can be read in place, 0 for others."""
     size = shape.count(shape.inner) * extent_of(shape.kernel, shape.column) * shape.accumulator.itemsize
-    return shape.weights is shape.accumulator and size >= _BYTES_OF_STREAM
+    return size if shape.weights is shape.accumulator else 0
 
 
 def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) -> TileSchedule | None:
