@@ -64,8 +64,9 @@ class _Assembler:
     def program(self, code: tuple[bytes, ...]) -> Program:
         self._fix_places()
         self._plan()
-        arena = assign_offsets(self.time["run"].blocks)
-        prepared = assign_offsets(self.time["prepare"].blocks)
+        scratch = [b for b in self.time["prepare"].blocks if _is_scratch(b)]
+        arena = assign_offsets(self.time["run"].blocks, assign_offsets(scratch))
+        prepared = assign_offsets([b for b in self.time["prepare"].blocks if not _is_scratch(b)])
         launches: dict[Phase, list[Launch]] = {"prepare": [], "run": []}
         for number, step in enumerate(self.steps):
             launches[self._phase(step)] += self._launches(number, step, launches)
@@ -221,7 +222,8 @@ class _Assembler:
         return Place(place.space, place.index, place.offset + offset)
 
     def _block_place(self, phase: Phase, block: Block) -> Place:
-        return Place(Space.PREPARED if phase == "prepare" else Space.ARENA, 0, block.offset)
+        is_kept = phase == "prepare" and not _is_scratch(block)
+        return Place(Space.PREPARED if is_kept else Space.ARENA, 0, block.offset)
 
     def _launches(self, number: int, step: Step, done: dict[Phase, list[Launch]]) -> list[Launch]:
         arguments: list[Place | int] = [self._place(v) for v in step.operands]
@@ -247,6 +249,12 @@ class _Assembler:
         fallback = step.emission.fallback
         arguments += spec.numbers
         return Launch(spec.symbol, arguments, spec.count, spec.grain, spec.kind or kind, layers, fallback)
+
+
+def _is_scratch(block: Block) -> bool:
+    """True for a block of the prepare phase that no run reads. It is in the arena, which is unused at that time; its
+    offset does not depend on the run, so that programs of a family prepare with the same launches."""
+    return block.end < _FOREVER and block.zeroed is None
 
 
 def _stored(op: Constant) -> np.ndarray[Any, Any]:

@@ -25,25 +25,28 @@ class Block:
     offset: int = field(default=-1)
 
 
-def assign_offsets(blocks: list[Block]) -> int:
-    """Set each block's offset so that blocks in use at the same time do not overlap; return the total size in bytes."""
-    top, *offsets = deferred(_offsets, tuple((b.nbytes, b.start, b.end, b.zeroed) for b in blocks))
+def assign_offsets(blocks: list[Block], shared: int = 0) -> int:
+    """Set each block's offset so that blocks in use at the same time do not overlap; return the total size in bytes.
+
+    The first `shared` bytes are also used at other times: no zeroed block is there, and the size is at least this.
+    """
+    needs = tuple((b.nbytes, b.start, b.end, b.zeroed) for b in blocks)
+    top, *offsets = deferred(_offsets, needs, shared)
     for block, offset in zip(blocks, offsets, strict=True):
         block.offset = offset
     return top
 
 
-def _offsets(needs: tuple[tuple[int, int, int, object], ...]) -> tuple[int, ...]:
+def _offsets(needs: tuple[tuple[int, int, int, object], ...], shared: int) -> tuple[int, ...]:
     """The total size in bytes, then the offset of each block; a block is (bytes, start, end, zeroed key)."""
     blocks = [Block(*need) for need in needs]
-    top = _placed_blocks(blocks)
+    top = _placed_blocks(blocks, shared)
     return (top, *(b.offset for b in blocks))
 
 
-def _placed_blocks(blocks: list[Block]) -> int:
+def _placed_blocks(blocks: list[Block], top: int) -> int:
     ordered = sorted((b for b in blocks if b.zeroed is None), key=lambda b: (-b.nbytes, b.start))
     placed: list[tuple[int, int, Block]] = []
-    top = 0
     for number, block in enumerate(ordered):
         block.offset = _lowest_gap(block, placed)
         insort(placed, (block.offset, number, block), key=lambda p: p[:2])
