@@ -162,8 +162,9 @@ class _Assembler:
         last, packed = self._last_uses(), self._last_packed_uses()
         for number, step in enumerate(self.steps):
             phase = self._phase(step)
+            cleared = {self._base(step.operands[position]) for position in step.emission.cleared}
             for value in step.operands:
-                self._need(value, phase, number, last)
+                self._need(value, phase, number, last, self._base(value) in cleared)
             for position, packing, _ in step.packs:
                 key = step.operands[position], packing
                 self._need_packed(*key, phase, number, packed[key])
@@ -189,14 +190,14 @@ class _Assembler:
             last[self.sharing.resolve(value).base] = _FOREVER
         return last
 
-    def _need(self, value: Value, phase: Phase, number: int, last: dict[Value, int]) -> None:
+    def _need(self, value: Value, phase: Phase, number: int, last: dict[Value, int], cleared: bool) -> None:
         base = self.sharing.resolve(value).base
         if base in self.fixed or base in self.blocks:
             return
         if base in self.sharing.prepared:
             phase = "prepare"
         layout = base.type.layout
-        halo = layout is not None and any(map(any, layout.halo))
+        halo = layout is not None and any(map(any, layout.halo)) and not cleared
         zeroed = (base.type.shape, layout.block, layout.halo, base.type.dtype) if layout and halo else None
         self.blocks[base] = phase, self.time[phase].block(base.type.nbytes, number, last[base], zeroed)
 

@@ -88,7 +88,26 @@ class KernelCompiler:
                 steps.append(self._host_call(node, node.op))
             else:
                 steps.append(self._primitive(node))
-        return steps
+        return self._cleared(steps, graph, sharing)
+
+    def _cleared(self, steps: Sequence[Step], graph: Graph, sharing: Sharing) -> list[Step]:
+        """The steps, which zero the halo of a value when they are the first to write to its block of memory, if the
+        target has a kernel for it. Callers zero the halos of inputs and results."""
+        known = {sharing.resolve(v).base for v in (*graph.inputs, *graph.outputs)}.union(sharing.prepared)
+        found: list[Step] = []
+        for step in steps:
+            emission = step.emission
+            for position, value in enumerate(step.operands):
+                view = sharing.resolve(value)
+                if view.base in known:
+                    continue
+                known.add(view.base)
+                spec = None if view.offset else self.emitter.emit_clearing(view.base.type, position)
+                if spec is not None:
+                    launches, cleared = (spec, *emission.launches), (*emission.cleared, position)
+                    emission = replace(emission, launches=launches, cleared=cleared)
+            found.append(replace(step, emission=emission))
+        return found
 
     def _primitive(self, node: Node) -> Step:
         """A primitive that no Kernel describes: a routine, a branch or a loop that the target emits itself."""

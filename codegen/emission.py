@@ -44,6 +44,7 @@ class Emission:
     threads).
     `packings` pairs positions of buffers with the form in which the kernel reads them. These are positions because
     equal kernels, whose buffers can have different names, share an emission.
+    `cleared` are the positions of buffers with halos, of any content before, which the first launches zero.
     `fallback` is the reason why a contraction runs as plain loops.
     `operands` are the positions of the buffers that the launches take; None for all, in order. A buffer can occur more
     than once.
@@ -55,3 +56,4 @@ class Emission:
     fallback: str = ""
     operands: tuple[int, ...] | None = None
     extents: tuple[int, ...] = ()
+    cleared: tuple[int, ...] = ()

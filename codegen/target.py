@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..ir.graph import Graph, Node
 from ..ir.program import HostFunction
 from ..ir.target import Capabilities
+from ..ir.types import TensorType
 from .emission import Emission, LaunchSpec, Packing
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ class Emitter(Protocol):
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:
         """The kernel that packs an operand into this form; equal forms share it."""
+        ...
+
+    def emit_clearing(self, type: TensorType, position: int) -> LaunchSpec | None:
+        """The kernel that zeroes the halo of a tensor, which is the argument at `position`. None: the tensor's memory
+        is zeroed once, and no value of another type uses it."""
         ...
 
     def code(self) -> tuple[bytes, ...]:

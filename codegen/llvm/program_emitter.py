@@ -13,6 +13,7 @@ from ...ir.graph import Graph, Node
 from ...ir.hashing import structural_hash, trace_hash
 from ...ir.kernel import Kernel
 from ...ir.program import HostFunction
+from ...ir.types import TensorType
 from ...passes.manager import Context
 from ..chains import ChainedKernel
 from ..elf.kernels import function_names
@@ -27,6 +28,7 @@ from .cpu import Cpu
 from .dynamic_function import DynamicModule
 from .emit import emit_kernel, is_contraction
 from .emitter import ModuleBuilder
+from .halos import HaloClearing, halo_clearing
 from .inner_kernels import InnerKernels
 from .kernel_module import KernelModule
 from .loops.emit import emit_loops
@@ -65,6 +67,7 @@ class LlvmEmitter:
         self.texts: dict[str, str] = {}
         self.emissions: dict[tuple[str, bool, bool], Emission] = {}
         self.packings: dict[tuple[Packing, bool], LaunchSpec] = {}
+        self.clearings: dict[HaloClearing, LaunchSpec] = {}
         self.chains: dict[str, Emission | None] = {}
         self.routines: dict[str, Emission] = {}
         self.controls: dict[str, Emission] = {}
@@ -110,6 +113,16 @@ class LlvmEmitter:
             (launch,) = emission.launches
             self.packings[key] = launch
         return launch
+
+    def emit_clearing(self, type: TensorType, position: int) -> LaunchSpec | None:
+        """Code for run-time extents and for nested graphs keeps memory that is zeroed once."""
+        if self.is_nested or self.context.options.dynamic:
+            return None
+        form = halo_clearing(type, position)
+        if form is not None and form not in self.clearings:
+            symbol = f"halo_{len(self.clearings)}"
+            self.clearings[form] = self._emitted(lambda: form.emit(self.module, symbol))
+        return None if form is None else self.clearings[form]
 
     @property
     def chained_bytes(self) -> int:

@@ -10,6 +10,7 @@ from ...ir.graph import Node
 from ...ir.hashing import structural_hash
 from ...ir.kernel import Kernel
 from ...ir.program import HostFunction
+from ...ir.types import TensorType
 from ...passes.manager import Context
 from ..chains import ChainedKernel
 from ..emission import Emission, LaunchSpec, Packing
@@ -56,6 +57,9 @@ class TritonEmitter:
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:
         raise AssertionError("no Triton kernel packs its operands")
+
+    def emit_clearing(self, type: TensorType, position: int) -> LaunchSpec | None:
+        return None
 
     def code(self) -> tuple[bytes, ...]:
         return tuple(self._compiled(source).to_bytes() for source in self.sources.values())

@@ -395,7 +395,7 @@ def schedule_dots(shape: GemmShape, target: Cpu) -> GemvSchedule | None:
 def _split_dots(rows: int, lanes: int, dtype: DType, target: Cpu) -> GemvSchedule | None:
     """Dot products of several rows, of which a part fills half the L1 cache. None if they have so few columns at a time
     that loads take longer than the multiply-adds."""
-    channels = widest(rows, target)
+    channels = widest_of(rows, target)
     if tile_cost(RegisterTile(rows, channels), target) > 1:
         return None
     part = target.l1_bytes // 2 // (dtype.itemsize * rows * lanes) * lanes
