@@ -336,5 +336,11 @@ def test_memory_is_reused() -> None:
     assert assign_offsets(chain) == 2 * 1024
 
 
+def test_no_zeroed_block_is_in_shared_memory() -> None:
+    plain, zeroed = Block(1000, 0, 1), Block(640, 0, 1, "halo")
+    assert assign_offsets([plain, zeroed], 4096) == 4096 + 640
+    assert (plain.offset, zeroed.offset) == (0, 4096)
+
+
 def test_no_blocks_take_no_memory() -> None:
     assert assign_offsets([]) == 0
