@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ..codegen.driver import Compilation
@@ -32,6 +32,7 @@ from ..ir.graph import Graph, Node, Value
 from ..ir.kernel import Affine, AxisValue, Contract, Extent, Kernel, Load, Ref, children, local, walk
 from ..ir.kernel import Expr as Expression
 from ..ir.program import LAYOUT
+from ..ir.types import TensorType
 from ..passes.plan_memory import Sharing, concat_of
 from .layers import products_of
 
@@ -82,7 +83,11 @@ def regions(compiled: Compilation) -> list[Region]:
         if prepared.issuperset(step.node.outputs):
             continue
         numbers = launched.setdefault(step.node, [])
-        for spec in step.emission.launches:
+        cleared = [step.operands[position] for position in step.emission.cleared]
+        for value in cleared:
+            found.append(Region((count,), Work(nbytes=_halo_bytes(compiled.sharing.resolve(value).base.type))))
+            count += 1
+        for spec in step.emission.launches[len(cleared) :]:
             if spec.kind == LAYOUT:
                 found.append(Region((count,), Work(nbytes=2 * _windowed_bytes(step.node))))
             else:
@@ -98,6 +103,12 @@ def regions(compiled: Compilation) -> list[Region]:
         work = moved or _work(nodes[node], packed.get(node, {}), compiled.sharing)
         found.append(Region(tuple(numbers), work))
     return sorted(found, key=lambda region: region.launches)
+
+
+def _halo_bytes(type: TensorType) -> int:
+    assert type.layout is not None
+    halo = ((0, 0),) * len(type.layout.halo)
+    return type.nbytes - replace(type, layout=replace(type.layout, halo=halo)).nbytes
 
 
 def _windowed_bytes(node: Node) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from compiled import check, compiled
 from contractions import FUNCTION, HOST
+from mxforge.codegen.driver import compile_steps
 from mxforge.codegen.llvm import halos
 from mxforge.codegen.llvm.compile import compile_object
 from mxforge.codegen.llvm.emitter import ModuleBuilder
@@ -16,6 +17,7 @@ from mxforge.ir.program import LAYOUT, Program
 from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, Layout, TensorType
 from mxforge.runtime.elf import load_object
+from mxforge.tools.work import Work, regions
 from rewriting import random_inputs, tensor
 
 
@@ -50,6 +52,17 @@ def test_values_with_halos_share_memory(shape: tuple[int, ...], monkeypatch: pyt
     assert clearings(program) >= 2
     assert all(launch.kind == LAYOUT for launch in program.launches if launch.symbol.startswith("halo_"))
     assert program.arena_bytes < separate.arena_bytes
+
+
+def test_a_profile_counts_the_bytes_of_halos(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halos, "_LEAST_BYTES", 1)
+    compilation = compile_steps(network(2, 8, 20, 26), HOST)
+    launches = compilation.program.launches
+    first, *_ = (r for r in regions(compilation) if launches[r.launches[0]].symbol.startswith("halo_"))
+    assert first.work is not None
+    positions = first.work.nbytes // (2 * 4 * HOST.lanes())  # two images, one block of float32
+    assert 2 * (20 + 26) + 4 <= positions < 20 * 26  # at least one on each side
+    assert first.work == Work(nbytes=first.work.nbytes)
 
 
 @pytest.mark.parametrize(
