@@ -129,7 +129,7 @@ def _kernels_of(compiled: Compilation) -> Iterator[tuple[str, TunedKernel]]:
     for step in compiled.steps:
         if step.kernel is None or step.kernel.extents or step.emission.fallback:
             continue
-        symbols = {spec.symbol for spec in step.emission.launches}
+        symbols = {spec.symbol for spec in step.emission.launches[len(step.emission.cleared) :]}
         symbols |= {spec.symbol for i, _, spec in step.packs if step.operands[i] not in compiled.sharing.prepared}
         numbers = tuple(n for n, launch in enumerate(program.launches) if launch.symbol in symbols)
         layers = dict.fromkeys(program.names[i] for n in numbers for i in program.launches[n].layers)
