@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..ir.dialects.core import Constant, Fused, HostCallback
+from ..ir.dialects.core import Constant, Conv, Fused, HostCallback
 from ..ir.graph import Graph, GraphError, Node, Value
 from ..ir.kernel import Kernel
 from ..ir.program import HostFunction
@@ -92,8 +92,10 @@ class KernelCompiler:
 
     def _cleared(self, steps: Sequence[Step], graph: Graph, sharing: Sharing) -> list[Step]:
         """The steps, which zero the halo of a value when they are the first to write to its block of memory, if the
-        target has a kernel for it. Callers zero the halos of inputs and results."""
+        target has a kernel for it. Callers zero the halos of inputs and results. Only convolutions of all channels take
+        so long that zeroing their inputs costs nothing."""
         known = {sharing.resolve(v).base for v in (*graph.inputs, *graph.outputs)}.union(sharing.prepared)
+        read = {sharing.resolve(v).base for node in graph.nodes if _convolves_all(node) for v in node.inputs}
         found: list[Step] = []
         for step in steps:
             emission = step.emission
@@ -102,7 +104,8 @@ class KernelCompiler:
                 if view.base in known:
                     continue
                 known.add(view.base)
-                spec = None if view.offset else self.emitter.emit_clearing(view.base.type, position)
+                is_cleared = view.base in read and not view.offset
+                spec = self.emitter.emit_clearing(view.base.type, position) if is_cleared else None
                 if spec is not None:
                     launches, cleared = (spec, *emission.launches), (*emission.cleared, position)
                     emission = replace(emission, launches=launches, cleared=cleared)
@@ -197,6 +200,11 @@ class KernelCompiler:
             from ..ir.verifier import verify_kernel
 
             verify_kernel(kernel)
+
+
+def _convolves_all(node: Node) -> bool:
+    """True for a region with a convolution of one group."""
+    return isinstance(node.op, Fused) and any(isinstance(n.op, Conv) and n.op.groups == 1 for n in node.op.body.nodes)
 
 
 def _kernels(node: Node, op: Fused, sharing: Sharing) -> list[tuple[Kernel, tuple[Value, ...]]]:

@@ -54,6 +54,17 @@ def test_values_with_halos_share_memory(shape: tuple[int, ...], monkeypatch: pyt
     assert program.arena_bytes < separate.arena_bytes
 
 
+def test_halos_around_depthwise_convolutions_are_zeroed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take so little time that zeroing halos in every run would be slower."""
+    monkeypatch.setattr(halos, "_LEAST_BYTES", 1)
+    b = CoreBuilder()
+    x = b.exp(b.input(tensor(1, 32, 12, 12)))
+    w, v = b.input(tensor(32, 1, 3, 3), parameter=True), b.input(tensor(32, 32, 1, 1), parameter=True)
+    pointwise = b.conv(x, v, (1, 1), ((0, 0), (0, 0)))
+    graph = b.build([b.exp(b.conv(pointwise, w, (1, 1), ((1, 1), (1, 1)), groups=32))])
+    assert clearings(compiled(graph)) == 0
+
+
 def test_a_profile_counts_the_bytes_of_halos(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(halos, "_LEAST_BYTES", 1)
     compilation = compile_steps(network(2, 8, 20, 26), HOST)
