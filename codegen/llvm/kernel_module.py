@@ -67,6 +67,11 @@ class KernelModule(ModuleBuilder):
         used = {n for thunk in self.thunks.values() for n in thunk.numbers if isinstance(n, str)}
         return {symbol[1:]: data for symbol, data in self._packed.items() if symbol[1:] in used}
 
+    def describe_thunks(self) -> str:
+        """One line for each thunk: its name, its body, and the numbers that the body reads."""
+        rows = ((name, thunk.kernel, ", ".join(map(str, thunk.numbers))) for name, thunk in self.thunks.items())
+        return "".join(f"{name} = {kernel} with {numbers}\n" for name, kernel, numbers in rows)
+
     # -- functions that move
 
     def release(self) -> None:

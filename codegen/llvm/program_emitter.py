@@ -265,6 +265,7 @@ class LlvmEmitter:
             if isinstance(module, KernelModule):
                 module.release()
                 module.kernels.finish_module()
+                self.context.dump("thunks", "txt", module.describe_thunks())
         remaining = {m: self._add(f"module{k}", m.text()) for k, m in enumerate(modules) if m.has_functions()}
         compiled = self._compiled()
         objects = {m: [*_separate(m, compiled), *([compiled[remaining[m]]] if m in remaining else [])] for m in modules}

@@ -28,7 +28,7 @@ def test_the_package_has_the_object_of_the_present_text(machine: str) -> None:
 
 def test_the_wheel_contains_the_objects() -> None:
     packaged = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    assert packaged["mxforge.runtime"] == ["objects/*.o"]
+    assert packaged["mxforge.runtime"] == ["objects/*.o", "objects/*.kernels"]
 
 
 def test_other_machines_compile_it_once(tmp_path: Path) -> None:

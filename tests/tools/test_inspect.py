@@ -70,8 +70,9 @@ def test_dump_has_every_stage(mxforge: Any, convnet: Path, tmp_path: Path) -> No
         "decompose.mlir",
         "fuse.mlir",
         "kernel.mlir",
-        "module.ll",
-        "module.s",
+        "inner0.ll",
+        "thunks.txt",
+        "inner0.s",
         "program.mlir",
     } <= stages
 
