@@ -12,7 +12,7 @@ from contractions import HOST, Runner
 from mxforge.codegen.llvm.contract import schedule_contraction
 from mxforge.codegen.llvm.schedule.describe import describe_contraction
 from mxforge.codegen.llvm.schedule.kinds import GemvSchedule, TileSchedule
-from mxforge.codegen.llvm.schedule.registers import widest
+from mxforge.codegen.llvm.schedule.registers import widest_of
 from mxforge.codegen.llvm.schedule.spaces import spaces
 from mxforge.codegen.llvm.target import AVX2, AVX512
 from mxforge.ir.kernel import Buffer, Const, Expr, Index, Kernel, Load, Scalar
@@ -27,7 +27,7 @@ def schedule(rows: int, part: int, dtype: DType = DType.F32, channels: int = 0) 
     return GemvSchedule(
         lanes=HOST.lanes(8 * dtype.itemsize),
         rows=rows,
-        channels=channels or widest(rows, HOST),
+        channels=channels or widest_of(rows, HOST),
         part=part * HOST.lanes(8 * dtype.itemsize),
         ahead=2048,
     )
