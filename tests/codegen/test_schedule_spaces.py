@@ -11,6 +11,7 @@ from contraction_kernels import ConvSpec, conv_kernel, gemm_kernel, weight_gradi
 from contractions import HOST, Runner
 from mxforge.codegen.llvm.contract import schedule_contraction
 from mxforge.codegen.llvm.schedule.kinds import (
+    ContractionSchedule,
     DepthwiseGradientSchedule,
     DepthwiseSchedule,
     GemvSchedule,
@@ -56,6 +57,7 @@ FIRST |= {"Winograd gradient": WinogradGradientSchedule, "depthwise gradient": D
 
 
 def result(kernel: Kernel, schedule: Schedule, values: dict[str, Any]) -> np.ndarray:
+    assert isinstance(schedule, ContractionSchedule)
     return Runner(kernel, schedule=schedule, values=values).run()
 
 

@@ -10,7 +10,6 @@ import pytest
 from contraction_kernels import Extras, gemm_kernel
 from contractions import HOST, Runner
 from mxforge.codegen.llvm.contract import schedule_contraction
-from mxforge.codegen.llvm.schedule.describe import describe_contraction
 from mxforge.codegen.llvm.schedule.kinds import GemvSchedule, TileSchedule
 from mxforge.codegen.llvm.schedule.registers import widest_of
 from mxforge.codegen.llvm.schedule.spaces import spaces
@@ -121,10 +120,9 @@ def test_prefetching_does_not_change_results() -> None:
 
 def test_a_search_keeps_the_part_and_whole_units() -> None:
     kernel = large(8)
-    shape = describe_contraction(kernel)
     default = schedule_contraction(kernel, AVX512)
     assert isinstance(default, GemvSchedule)
-    space = spaces(shape, AVX512, frozenset())[GemvSchedule]
+    space = spaces(kernel, AVX512, frozenset())[GemvSchedule]
     assert space.contains(default) and space.contains(replace(default, channels=1, ahead=0))
     for wrong in (replace(default, part=0), replace(default, channels=5), replace(default, ahead=3)):
         assert not space.contains(wrong)
