@@ -17,6 +17,19 @@ class CodeStore(Protocol):
         ...
 
 
+class MemoryStore:
+    """Stores code in a dictionary."""
+
+    def __init__(self) -> None:
+        self.code: dict[str, bytes] = {}
+
+    def find(self, text: str) -> bytes | None:
+        return self.code.get(text)
+
+    def add(self, text: str, code: bytes) -> None:
+        self.code[text] = code
+
+
 class NoStore:
     """Stores nothing."""
 

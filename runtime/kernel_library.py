@@ -18,9 +18,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..codegen.llvm.cpu import Cpu
-from ..ir.code_store import NO_STORE, CodeStore
-
 LIBRARIES = Path(__file__).parent / "objects"
 _MAGIC = b"mxkernel"
 _DIGEST, _HEADER = 16, 16
@@ -28,7 +25,7 @@ _NARROW = re.compile(r"\b(half|bfloat)\b")
 
 
 class KernelLibrary:
-    """A library in memory. Implements `CodeStore`, except that nothing can be added."""
+    """A library in memory."""
 
     def __init__(self, data: bytes) -> None:
         """ValueError for data that is not a library."""
@@ -44,27 +41,21 @@ class KernelLibrary:
             raise ValueError("a library of kernels that is damaged")
 
     def find(self, text: str) -> bytes | None:
+        """The code of a text; None if the library does not have it."""
         position = self._digests.get(digest(text))
         if position is None:
             return None
         return bytes(self._codes[self._ends[position] : self._ends[position + 1]])
 
-    def add(self, text: str, code: bytes) -> None:
-        """The library does not change."""
-
-
-def library_of(target: Cpu) -> CodeStore:
-    """The library for a target; `NO_STORE` if the package has none."""
-    return read_library(target.cpu)
-
 
 @cache
-def read_library(cpu: str) -> CodeStore:
-    """The library for processors of this name in LLVM. ValueError if its file is damaged."""
+def read_library(cpu: str) -> KernelLibrary:
+    """The library for processors of this name in LLVM, which is empty if the package has none. ValueError if its file
+    is damaged."""
     try:
         return KernelLibrary(library_file(cpu).read_bytes())
     except FileNotFoundError:
-        return NO_STORE
+        return KernelLibrary(to_bytes({}))
 
 
 def library_file(cpu: str) -> Path:

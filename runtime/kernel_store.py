@@ -12,7 +12,7 @@ import hashlib
 from ..codegen.llvm.cpu import Cpu
 from ..ir.caches import Cache
 from .cache import DiskCache
-from .kernel_library import library_of
+from .kernel_library import read_library
 
 _code: Cache[str, bytes] = Cache("kernels", 1 << 14, len, 16 << 20)
 
@@ -23,7 +23,7 @@ class KernelStore:
 
     def __init__(self, target: Cpu, disk: DiskCache, identity: str) -> None:
         self._identity = f"kernel\0{target.triple}\0{target.cpu}\0{target.features}\0{identity}\0"
-        self._disk, self._library = disk, library_of(target)
+        self._disk, self._library = disk, read_library(target.cpu)
 
     def find(self, text: str) -> bytes | None:
         key = self._key(text)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import product
 
 from ..codegen.driver import compile_graph
@@ -20,6 +20,7 @@ from ..frontend.gluon.model_zoo.vision import get_model
 from ..frontend.symbol.symbol import Symbol
 from ..frontend.symbol.to_graph import symbol_to_graph
 from ..frontend.symbol.variable import var
+from ..ir.code_store import MemoryStore
 from ..ir.graph import Graph
 from ..ir.types import DType, TensorType
 from ..passes.manager import Options
@@ -47,19 +48,6 @@ NETWORKS: Mapping[str, int] = {
 _BATCHES = (1, 8)
 LEVELS = tuple(X86_LEVELS)
 _MAKERS: tuple[dict[str, str], ...] = ({}, {"vendor_id": "AuthenticAMD", "cpu family": "25"})  # Zen 4: short vectors
-
-
-@dataclass(frozen=True)
-class Recorder:
-    """Implements `CodeStore`: remembers the texts that one compilation after another looks up, and their code."""
-
-    code: dict[str, bytes] = field(default_factory=dict[str, bytes])
-
-    def find(self, text: str) -> bytes | None:
-        return self.code.get(text)
-
-    def add(self, text: str, code: bytes) -> None:
-        self.code[text] = code
 
 
 def targets(level: str) -> list[CpuTarget]:
@@ -91,7 +79,7 @@ def _graph(symbol: Symbol, name: str, shapes: Mapping[str, tuple[int, ...]]) -> 
 
 def write_library(level: str) -> None:
     """Compile the library for a level."""
-    store = Recorder()
+    store = MemoryStore()
     for name in NETWORKS:
         for graph, target in product(network_graphs(name), targets(level)):
             compile_graph(graph, target, Options(), store)

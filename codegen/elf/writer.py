@@ -38,10 +38,10 @@ class ObjectWriter:
     _functions: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     _references: list[_Reference] = field(default_factory=list[_Reference])
 
-    def add(self, section: str, content: bytes, align: int = _ALIGNMENT) -> int:
-        """Append to a section; returns the offset in it."""
+    def add(self, section: str, content: bytes) -> int:
+        """Append to a section, aligned; returns the offset in it."""
         data = self._contents[section]
-        data.extend(bytes(-len(data) % align))
+        data.extend(bytes(-len(data) % _ALIGNMENT))
         offset = len(data)
         data.extend(content)
         return offset

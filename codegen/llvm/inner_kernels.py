@@ -85,13 +85,14 @@ class InnerKernels:
         whole: list[bytes] = []
         for data in [compiled[position] for position in self._modules]:
             kernels = split_kernels(data)
-            if None in kernels.values():
-                whole.append(data)
-            for name, code in kernels.items():
-                if code is not None and name in self._missing:
+            complete = {name: code for name, code in kernels.items() if code is not None}
+            for name, code in complete.items():
+                if name in self._missing:  # not a function that only kernels of this module call
                     self._store.add(self._missing[name], code)
-                if None not in kernels.values():
-                    self._known[name] = code
+            if len(complete) == len(kernels):
+                self._known.update(complete)
+            else:  # a kernel that needs the rest of its object
+                whole.append(data)
         code = {name: code for name, code in self._known.items() if code is not None}
         if not code and not thunks:
             return whole

@@ -61,7 +61,7 @@ class NumberedFunction(FunctionBuilder):
         return super()._text(a if isinstance(a, Value) else self.const(type, a), type)
 
     def gep(self, pointer: Value, index: Operand, element: Type) -> Value:
-        """See `Arithmetic.gep`. Positions in stack memory are part of the code."""
+        """See `Instructions.gep`. Positions in stack memory are part of the code."""
         if isinstance(index, int) and pointer.text in self._stack:
             return super().gep(pointer, self.fixed(index), element)
         return super().gep(pointer, index if isinstance(index, Value) else self.const(I64, index), element)

@@ -15,22 +15,9 @@ from mxforge.codegen.llvm.inner_kernels import InnerKernels
 from mxforge.codegen.llvm.kernel_module import KernelModule
 from mxforge.codegen.llvm.target import AVX2, NEON, CpuTarget
 from mxforge.codegen.llvm.types import I32, I64, PTR
-from mxforge.ir.code_store import NO_STORE, CodeStore
+from mxforge.ir.code_store import NO_STORE, CodeStore, MemoryStore
 from mxforge.runtime.elf import LoadedObject, load_objects
 from mxforge.runtime.host import host_target
-
-
-class Store:
-    """A `CodeStore` in memory."""
-
-    def __init__(self) -> None:
-        self.code: dict[str, bytes] = {}
-
-    def find(self, text: str) -> bytes | None:
-        return self.code.get(text)
-
-    def add(self, text: str, code: bytes) -> None:
-        self.code[text] = code
 
 
 class Module(KernelModule):
@@ -128,7 +115,7 @@ def test_functions_that_do_not_share_have_their_numbers_in_the_code() -> None:
 
 
 def test_stored_code_is_not_compiled_again() -> None:
-    store = Store()
+    store = MemoryStore()
     module_of_two(host_target(), store=store).objects()
     assert len(store.code) == 3  # a body and the functions that it calls
     again = module_of_two(host_target(), store=store)
@@ -172,6 +159,28 @@ def test_full_modules_are_compiled_while_others_are_emitted(monkeypatch: pytest.
     found = np.zeros(6, np.int64)
     call(module.load(), "all", found)
     assert found.tolist() == [0, 0, 0, 3, 4, 0]
+
+
+def test_a_kernel_that_calls_another_function_stays_in_its_object() -> None:
+    def calling(owner: ModuleBuilder) -> None:
+        add_step(owner, "one_more", 1)
+        f = owner.function("calling", None, [("x", PTR, "")], linkage="internal", attributes="nounwind noinline")
+        f.store(f.call("@one_more", I64, f.const(I64, 6)), f.args[0])
+        f.ret()
+
+    store = MemoryStore()
+    first, second = Module(host_target(), store), Module(host_target(), store)
+    for module in (first, second):
+        f = module.function("both", None, KERNEL_PARAMETERS)
+        out = f.load(f.gep(f.args[0], 0, PTR), PTR)
+        f.call_void(module.inner("calling", calling), out)
+        f.call_void(module.inner("store2", lambda owner: store_at(owner, "store2", 2)), out)
+        f.ret()
+        found = np.zeros(3, np.int64)
+        call(module.load(), "both", found)
+        assert found.tolist() == [7, 0, 2]
+    assert not any("@calling" in text for text in store.code)
+    assert [text.count("define") for text in second.texts] == [2]  # "calling" and the function that it calls
 
 
 def store_at(module: ModuleBuilder, name: str, number: int) -> None:

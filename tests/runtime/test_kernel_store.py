@@ -14,7 +14,7 @@ from mxforge.passes.manager import Options
 from mxforge.runtime import kernel_library
 from mxforge.runtime.cache import DiskCache
 from mxforge.runtime.host import host_target
-from mxforge.runtime.kernel_library import KernelLibrary, is_portable, library_file, library_of, to_bytes
+from mxforge.runtime.kernel_library import KernelLibrary, is_portable, library_file, read_library, to_bytes
 from mxforge.runtime.kernel_store import KernelStore
 from mxforge.tools.make_kernels import LEVELS, network_graphs, targets
 
@@ -70,9 +70,9 @@ def test_damaged_libraries_are_refused() -> None:
 
 def test_a_processor_without_a_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(kernel_library, "LIBRARIES", tmp_path)
-    kernel_library.read_library.cache_clear()
-    assert library_of(host_target()).find("define void @a") is None
-    kernel_library.read_library.cache_clear()
+    read_library.cache_clear()
+    assert read_library(host_target().cpu).find("define void @a") is None
+    read_library.cache_clear()
 
 
 def test_narrow_floats_are_not_in_libraries() -> None:
@@ -84,7 +84,7 @@ class _Misses:
     """The texts that a library lacks."""
 
     def __init__(self, target: CpuTarget) -> None:
-        self.library, self.missing = library_of(target), list[str]()
+        self.library, self.missing = read_library(target.cpu), list[str]()
 
     def find(self, text: str) -> bytes:
         found = self.library.find(text)
