@@ -13,7 +13,7 @@ from .schedule.tuned import NOT_TUNED, Tuned
 _MEMORY_BYTES_PER_CYCLE, _MEMORY_PAIRS = 10, 8
 """The memory bandwidth of one or two threads, and so many times that is the most of all threads together."""
 
-WINOGRAD_TILES, _WINOGRAD_VECTORS = 12, 4
+WINOGRAD_TILES, WINOGRAD_VECTORS = 12, 4
 """Tiles in the smallest block that is worth reading the transformed weights for, and registers of filters in a panel:
 threads share one or the other."""
 
@@ -67,7 +67,7 @@ class Cpu:
         # instructions of a transform and its loads and stores, for one vector of channels and each frequency
         steps = 1 + sum(max(1.0, (n - 2) / 4) for n in lengths if n > 1)
         frequencies = prod(lengths)
-        panels = -(-sizes.filters // (_WINOGRAD_VECTORS * self.lanes()))
+        panels = -(-sizes.filters // (WINOGRAD_VECTORS * self.lanes()))
         threads = min(self.threads, max(2, panels, tiles // WINOGRAD_TILES))
         transforms = tiles * (sizes.channels + sizes.filters) * frequencies * steps / (self.lanes() * threads)
         return self._product_cycles(sizes, frequencies, tiles, threads) + transforms

@@ -125,6 +125,7 @@ ILLEGAL = {
     "tiles that are not supported": ("Winograd", {"output": 3}),
     "a part of the tiles in two launches": ("Winograd", {"fused": False, "tiles": 2}),
     "no tiles": ("Winograd", {"fused": True, "tiles": 0}),
+    "transforms of stored weights": ("Winograd", {"fused": False, "tiles": 9, "expand": 16}),
     "no columns": ("depthwise", {"columns": 0}),
     "many columns": ("depthwise", {"columns": 99}),
     "many rows": ("depthwise", {"rows": 99}),

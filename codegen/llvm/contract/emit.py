@@ -65,8 +65,9 @@ from .problem import Problem
 from .split_gemv import emit_split_gemv
 from .tiles import emit_tiles, panel_kinds, workspace_bytes, workspace_slot
 from .weight_gradient import emit_weight_gradient
-from .winograd import WinogradNest, winograd_filters, winograd_kinds, winograd_workspace
+from .winograd import WinogradNest
 from .winograd_gradient import emit_winograd_gradient
+from .winograd_layout import winograd_filters, winograd_kinds, winograd_workspace
 
 _ALIGN = 64
 

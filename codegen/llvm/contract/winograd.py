@@ -1,120 +1,43 @@
 """Winograd convolution: blocks of tiles are transformed, multiplied for each frequency by the micro-kernel, and
-transformed back with the epilogue.
-
-The workspace holds the transformed inputs V[frequency][channel block][tile][channel] and, for each worker, the
-products M[frequency][tile][channel of the panel]. Frequencies are padded by a cache line, so that their stores do not
-use the same set of the L1 cache.
+transformed back with the epilogue. The module `winograd_layout` describes the arrays between these steps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from ....ir.kernel import Ref
 from ....ir.symbolic import is_symbolic
 from ....ir.types import DType
 from ...emission import LaunchSpec
 from ..arithmetic import Value
-from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
-from ..schedule.contract import conv_sizes, winograd_sizes
+from ..schedule.contract import winograd_sizes
 from ..schedule.describe import ConvShape
-from ..schedule.kinds import RegisterTile, TileSchedule, WinogradSchedule
+from ..schedule.kinds import RegisterTile, WinogradSchedule
 from ..types import F32, I1, I32, I64, PTR, memory_type_of
-from .conv import InputPlace, weight_strides
+from .conv import InputPlace
 from .epilogue import Epilogue, point_tables
 from .micro import MicroKernel, micro_kernel
 from .points import FILL_LANES, channel_offset, fill_table, tile_cover
-from .problem import Problem, Segment
-from .tiles import KERNEL_PARAMETERS, PanelKind, argument, panel_kinds
+from .tiles import KERNEL_PARAMETERS, PanelKind, argument
 from .vector_epilogue import SUM, Access, VectorEpilogue
-from .winograd_math import Filtering, Tile, frequencies
-from .winograd_pack import WinogradFilters
-from .winograd_parts import OutputKernel, input_kernel, output_kernel
-
-_LINE = 16
-"""The number of floats in a cache line."""
+from .winograd_layout import LINE, winograd_layout, winograd_tile
+from .winograd_parts import OutputKernel, filter_kernel, input_kernel, output_kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WinogradLayout:
-    """The sizes of the workspace, in floats: `blocks` blocks of channels, of which `depth` channels are multiplied."""
+class _Part:
+    """A part of the reduction: `count` blocks of channels, the first of which is `begin`. `weights` are those of one
+    frequency, `ahead` is what its products prefetch."""
 
-    frequencies: int
-    blocks: int
-    block: int
-    depth: int
-    tiles: int
-    width: int
-
-    @property
-    def input_step(self) -> int:
-        """The stride between frequencies of V."""
-        return self.blocks * self.block * self.tiles + _LINE
-
-    @property
-    def product_step(self) -> int:
-        return self.tiles * self.width + _LINE
-
-    @property
-    def inputs(self) -> int:
-        return self.frequencies * self.input_step
-
-    @property
-    def products(self) -> int:
-        return self.frequencies * self.product_step
-
-
-def winograd_tile(shape: ConvShape, schedule: WinogradSchedule) -> Tile:
-    down, along = (Filtering(w.tile(schedule.output), w.taps) for w in winograd_sizes(shape).windows)
-    return down, along
-
-
-def winograd_layout(shape: ConvShape, schedule: WinogradSchedule, block: int) -> WinogradLayout:
-    widest = max(t.vectors for t in (schedule.main, schedule.last) if t) * schedule.lanes
-    channels = winograd_sizes(shape).channels
-    blocks = -(-channels // block)
-    return WinogradLayout(
-        frequencies=frequencies(winograd_tile(shape, schedule)),
-        blocks=blocks,
-        block=block,
-        depth=blocks * min(block, channels),
-        tiles=schedule.tiles,
-        width=widest,
-    )
-
-
-def winograd_workspace(shape: ConvShape, schedule: WinogradSchedule, block: int, target: Cpu) -> int:
-    """The number of floats of V and M. With one fused launch each worker has a V, else there is one V."""
-    sizes = winograd_layout(shape, schedule, block)
-    shared = 1 + (target.threads - 1) * schedule.fused
-    return sizes.inputs * shared + sizes.products * target.threads
-
-
-def winograd_kinds(problem: Problem, schedule: WinogradSchedule) -> list[PanelKind]:
-    """The panels of output channels; `offset` counts floats for one frequency and one input channel."""
-    one_step = Segment(steps=(0,), unroll=(0,), sources=(0,))
-    tiles = TileSchedule(lanes=schedule.lanes, main=schedule.main, last=schedule.last, points=1, panels=0)
-    return panel_kinds(replace(problem, segments=(one_step,)), tiles)[0]
-
-
-def winograd_filters(
-    shape: ConvShape, schedule: WinogradSchedule, kinds: list[PanelKind], block: int, problem: Problem
-) -> WinogradFilters:
-    channel, taps = weight_strides(shape)
-    down, along = conv_sizes(shape).windows
-    return WinogradFilters(
-        tile=winograd_tile(shape, schedule),
-        lanes=schedule.lanes,
-        channels=shape.channels,
-        depth=winograd_layout(shape, schedule, block).depth,
-        filters=shape.filters,
-        panels=tuple(kinds),
-        weights=problem.weights,
-        channel=channel,
-        taps=(taps[0], taps[1]),
-        windows=(down, along),
-    )
+    count: Value
+    begin: Value
+    weights: Value
+    ahead: Value
+    first: Value
+    last: Value
 
 
 class WinogradNest:
@@ -193,7 +116,7 @@ class WinogradNest:
 
     def emit_products(self, symbol: str) -> LaunchSpec:
         """The launch over panels of output channels that computes products and output transforms of all tiles."""
-        f = self._begin(symbol, self.sizes.products, self.sizes.inputs)
+        f = self._begin(symbol, self.sizes.products + self.sizes.weights, self.sizes.inputs)
         self.products, self.inputs = self.own, self.shared
         count = f.const(I64, self.tiles)
         self._fill_outputs(f.const(I64, 0), count)
@@ -286,52 +209,89 @@ class WinogradNest:
         return table
 
     def _all_panels(self, low: Value, high: Value, count: Value, is_last: Value) -> None:
-        f = self.f
+        f, s = self.f, self.s
         weights = argument(f, self.shape.kernel.buffers.index(self.shape.kernel.buffer(self.shape.w.buffer)))
-        step = self._ramp(self._channel_blocks, self.s.tiles * self.place.block)
+        stored = prod(a.taps for a in self.tile) if s.expand else self.sizes.frequencies
+        self.steps = self._ramp(self._channel_blocks, s.tiles * self.place.block)
         for kind in self.kinds:
-            width = kind.tile.vectors * self.s.lanes
-            rows = self._ramp(self.s.tiles, width)
-            f.store(rows, f.gep(self.product_context, 1, PTR))
+            width = kind.tile.vectors * s.lanes
+            f.store(self._ramp(s.tiles, width), f.gep(self.product_context, 1, PTR))
             with f.loop(f.smax(low, kind.begin), f.smin(high, kind.end)) as panel:
                 at = f.add((panel - kind.begin) * width, kind.offset)
-                w = f.gep(weights, at * (self.sizes.depth * self.sizes.frequencies), F32)
-                with f.loop(0, self.sizes.frequencies) as frequency:
-                    self._products(kind, frequency, w, step, is_last)
+                w = f.gep(weights, at * (self.sizes.depth * stored), F32)
+                if s.expand:
+                    self._expanded_products(kind, w, is_last)
+                else:
+                    self._stored_products(kind, w, is_last)
                 self._outputs(kind, panel, count)
 
-    def _products(self, kind: PanelKind, frequency: Value, w: Value, step: Value, is_last: Value) -> None:
-        """Multiply all tiles of one frequency by the panel's weights."""
+    def _stored_products(self, kind: PanelKind, weights: Value, is_last: Value) -> None:
+        """Multiply all tiles by a panel's transformed weights."""
+        f, size = self.f, self.sizes.depth * kind.tile.vectors * self.s.lanes
+        n, zero, yes = f.const(I64, self._channel_blocks), f.const(I64, 0), f.const(I1, 1)
+        with f.loop(0, self.sizes.frequencies) as frequency:
+            w = f.gep(weights, frequency * size, F32)
+            part = _Part(count=n, begin=zero, weights=w, ahead=f.gep(w, size, F32), first=yes, last=yes)
+            self._products(kind, frequency, part, is_last)
+
+    def _expanded_products(self, kind: PanelKind, taps: Value, is_last: Value) -> None:
+        """Multiply all tiles by a panel's weights, of which the taps of a part of the reduction are transformed, while
+        the products of the part before prefetch them."""
+        f, sizes = self.f, self.sizes
+        width = kind.tile.vectors * self.s.lanes
+        block = sizes.depth // sizes.blocks
+        expand = filter_kernel(self.module, self.tile, self.s.lanes)
+        target = f.gep(self.own, sizes.products, F32)
+        calls = sum(tile_cover(self.last_block, kind.tile.rows).values())
+        with f.loop(0, sizes.blocks, sizes.part) as begin:
+            end = f.smin(begin + sizes.part, sizes.blocks)
+            count = end - begin
+            channel = block * width * prod(a.taps for a in self.tile)
+            start, ahead = f.gep(taps, begin * channel, F32), f.gep(taps, end * channel, F32)
+            f.call_void(expand, start, target, count * block, f.const(I64, width), f.const(I64, sizes.weight_step))
+            with f.loop(0, sizes.frequencies) as frequency:
+                lines = count * (self.s.prefetch * LINE * calls)
+                part = _Part(
+                    count=count,
+                    begin=begin,
+                    weights=f.gep(target, frequency * sizes.weight_step, F32),
+                    ahead=f.gep(ahead, frequency * lines, F32),
+                    first=f.cmp("eq", begin, 0),
+                    last=f.cmp("eq", end, sizes.blocks),
+                )
+                self._products(kind, frequency, part, is_last)
+
+    def _products(self, kind: PanelKind, frequency: Value, part: _Part, is_last: Value) -> None:
+        """Multiply all tiles of one frequency by a part of the panel's weights."""
         f = self.f
         width = kind.tile.vectors * self.s.lanes
-        n = f.const(I64, self._channel_blocks)
-        w = f.gep(w, frequency * (self.sizes.depth * width), F32)
         x = f.gep(self.inputs, frequency * self.sizes.input_step, F32)
-        f.store(f.gep(self.products, frequency * self.sizes.product_step, F32), f.gep(self.product_context, 2, PTR))
+        steps = f.gep(self.steps, part.begin, I32)
+        sums = f.gep(self.products, frequency * self.sizes.product_step, F32)
+        f.store(sums, f.gep(self.product_context, 2, PTR))
         whole, ragged = tile_cover(self.s.tiles, kind.tile.rows), tile_cover(self.last_block, kind.tile.rows)
-        ahead = f.gep(w, self.sizes.depth * width, F32)
-        lines = self._channel_blocks * self.s.prefetch * _LINE
+        lines = part.count * (self.s.prefetch * LINE)
         unroll = self.sizes.depth // self.sizes.blocks
-        zero, yes, point, done = f.const(I64, 0), f.const(I1, 1), f.const(I64, 0), f.const(I64, 0)
+        zero, point, done = f.const(I64, 0), f.const(I64, 0), f.const(I64, 0)
         for rows in sorted({*whole, *ragged}, reverse=True):
             tiles = f.select(is_last, f.const(I64, ragged.get(rows, 0)), f.const(I64, whole.get(rows, 0)))
             micro = micro_kernel(self.module, _product_kernel(kind.tile, rows, self.s, unroll))
             with f.loop(0, tiles) as t:
-                nearby = f.gep(ahead, (done + t) * lines, F32) if lines else ahead
+                first = point + t * rows
                 f.call_void(
                     micro,
-                    n,
+                    part.count,
                     x,
-                    step,
-                    w,
+                    steps,
+                    part.weights,
                     zero,
-                    f.const(PTR, 0),
+                    f.gep(sums, first * width, F32),
                     self.product_context,
-                    point + t * rows,
-                    nearby,
+                    first,
+                    f.gep(part.ahead, (done + t) * lines, F32),
                     f.const(I64, self.s.prefetch),
-                    yes,
-                    yes,
+                    part.first,
+                    part.last,
                 )
             point, done = point + tiles * rows, done + tiles
 
@@ -402,5 +362,6 @@ def _product_kernel(tile: RegisterTile, rows: int, schedule: WinogradSchedule, u
         unroll=tuple(range(unroll)),
         tables=2,
         epilogue=plain,
+        split=schedule.expand > 0,
         prefetches=schedule.prefetch > 0,
     )

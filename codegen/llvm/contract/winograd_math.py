@@ -10,7 +10,7 @@ and the error is 2 to 5 times smaller (about that of direct convolution in float
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -85,6 +85,20 @@ def filter_matrix(a: Filtering) -> list[list[float]]:
     return [*rows, [0.0] * (a.taps - 1) + [1.0]] if a.has_infinity else rows
 
 
+def filter_transform(f: FunctionBuilder, a: Filtering, g: Vector) -> Vector:
+    """G g for the taps g: `size` elements. The rows for +-p share their even part."""
+    matrix = filter_matrix(a)
+    found = [combine(f, matrix[0], g)]
+    for k in range(1, 2 * len(a.pairs), 2):
+        even, odd = combine(f, matrix[k][::2], g[::2]), list(zip(matrix[k][1::2], g[1::2], strict=True))
+        for sign in (1, -1):
+            value = even
+            for weight, tap in odd:
+                value = f.fma(tap, sign * weight, value)
+            found.append(value)
+    return [*found, combine(f, matrix[-1], g)] if a.has_infinity else found
+
+
 def input_transform(f: FunctionBuilder, a: Filtering, d: Vector) -> Vector:
     """B^T d for `size` elements d. The rows for +-p share their even and odd parts."""
     whole = _even_polynomial(a.pairs)
@@ -143,9 +157,21 @@ def transform_tile(
     size: tuple[int, int],
 ) -> list[list[Value]]:
     """The transform along columns, then along rows, of size[0] rows of size[1] elements: result[row][column]."""
+    return list(transform_rows(f, tile, transform, read, size))
+
+
+def transform_rows(
+    f: FunctionBuilder,
+    tile: Tile,
+    transform: Transform,
+    read: Callable[[int, int], Value],
+    size: tuple[int, int],
+) -> Iterator[Vector]:
+    """The rows of `transform_tile`. Each is computed when it is taken, so that code which stores it at once needs few
+    registers."""
     down, along = (_axis(f, transform, a) for a in tile)
     columns = [down([read(y, x) for y in range(size[0])]) for x in range(size[1])]
-    return [along([c[y] for c in columns]) for y in range(len(columns[0]))]
+    return (along([c[y] for c in columns]) for y in range(len(columns[0])))
 
 
 def _axis(f: FunctionBuilder, transform: Transform, a: Filtering) -> Callable[[Vector], Vector]:

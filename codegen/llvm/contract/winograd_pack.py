@@ -1,9 +1,10 @@
-"""Transforms filters of convolutions for Winograd and packs them in panels, for each frequency and block of output
-channels.
+"""Packs filters of convolutions for Winograd in panels of output channels: transformed, for each frequency, or as taps
+that the launch of the products transforms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ....ir.target import ConvWindow
@@ -14,13 +15,13 @@ from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import F32, F64, I64, memory_type_of, type_of
 from .problem import WeightSource
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument
-from .winograd_math import Tile, combine, filter_matrix, frequencies
+from .winograd_math import Tile, filter_transform, frequencies, transform_tile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinogradFilters:
     """Packed[panel][frequency][input channel][output channel of the panel] in float32, computed in double, with zeros
-    for channels that are padding.
+    for channels that are padding; without `transformed`, Packed[panel][input channel][tap][output channel].
 
     `channels` is the number of input channels of a phase, `depth` is that of all phases rounded up to whole blocks;
     `channel` and `taps` are strides of the weights, and `windows` have the strides between the taps of a phase.
@@ -36,10 +37,12 @@ class WinogradFilters:
     channel: int
     taps: tuple[int, int]
     windows: tuple[ConvWindow, ConvWindow]
+    transformed: bool
 
     @property
-    def frequencies(self) -> int:
-        return frequencies(self.tile)
+    def stored(self) -> int:
+        """The numbers for each pair of channels."""
+        return frequencies(self.tile) if self.transformed else self.tile[0].taps * self.tile[1].taps
 
     @property
     def vectors(self) -> int:
@@ -48,7 +51,7 @@ class WinogradFilters:
 
     @property
     def nbytes(self) -> int:
-        return self.vectors * self.lanes * self.depth * self.frequencies * 4
+        return self.vectors * self.lanes * self.depth * self.stored * 4
 
     def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec:
         f = module.function(symbol, None, KERNEL_PARAMETERS, shares=True)
@@ -80,7 +83,7 @@ class _Packer:
             self.first = y, x
             start = f.gep(self.source, f.add(c * p.channel, y * p.taps[0] + x * p.taps[1]), self.element)
             channel = f.add(f.add(y * along.stride, x) * p.channels, c)
-            self._transform(start, places, mask, f.gep(target, channel * width, F32), width)
+            self._store(lambda y, x: self._tap(start, y, x, places, mask), target, channel, width)
 
     def _target(self, vector: Value) -> tuple[Value, Value]:
         """The address of the vector's first packed element, and the width of its panel."""
@@ -93,19 +96,21 @@ class _Packer:
         local = f.select(in_last, vector - split, vector)
         panel, j = f.udiv(local, size), f.urem(local, size)
         before = f.select(in_last, f.const(I64, split), f.const(I64, 0)) + panel * size
-        at = before * (p.lanes * p.depth * p.frequencies) + j * p.lanes
+        at = before * (p.lanes * p.depth * p.stored) + j * p.lanes
         return f.gep(self.packed, at, F32), size * p.lanes
 
-    def _transform(self, start: Value, places: Value, mask: Value, target: Value, width: Value) -> None:
+    def _store(self, tap: Callable[[int, int], Value], target: Value, channel: Value, width: Value) -> None:
+        """Store the taps of one input channel, or their transform."""
         f, p = self.f, self.p
-        (rows, columns), (down, along) = p.tile, (filter_matrix(axis) for axis in p.tile)
-        taps = [[self._tap(start, y, x, places, mask) for x in range(columns.taps)] for y in range(rows.taps)]
-        half = [[combine(f, g, [line[x] for line in taps]) for x in range(columns.taps)] for g in down]
-        for a, row in enumerate(half):
-            for b, g in enumerate(along):
-                frequency = a * len(along) + b
-                value = f.convert(combine(f, g, row), "float")
-                f.store(value, f.gep(target, width * (frequency * p.depth), value.type.scalar))
+        size = p.tile[0].taps, p.tile[1].taps
+        if p.transformed:
+            found = transform_tile(f, p.tile, filter_transform, tap, size)
+            first, step = channel * width, width * p.depth
+        else:
+            found = [[tap(y, x) for x in range(size[1])] for y in range(size[0])]
+            first, step = channel * width * p.stored, width
+        for k, value in enumerate(v for line in found for v in line):
+            f.store(f.convert(value, "float"), f.gep(target, first + step * k, F32))
 
     def _tap(self, start: Value, y: int, x: int, places: Value, mask: Value) -> Value:
         """The weights of tap (y, x) of a phase of all filters of a vector, as doubles; 0 past the window's end."""

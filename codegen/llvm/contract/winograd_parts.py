@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from math import prod
 
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
@@ -14,9 +15,11 @@ from .winograd_math import (
     Tile,
     Transform,
     cotangent_transform,
+    filter_transform,
     input_transform,
     output_transform,
     tile_name,
+    transform_rows,
     transform_tile,
 )
 
@@ -73,6 +76,42 @@ def _emit_tiles(
             for y, line in enumerate(found):
                 for k, value in enumerate(line):
                     f.store(value, f.gep(at, step * (y * tile[1].size + k), F32))
+
+
+def filter_kernel(module: ModuleBuilder, tile: Tile, lanes: int) -> str:
+    """The symbol of `(taps, target, channels, width, step)`, which transforms the filters of a panel of `width` output
+    channels: taps[channel][tap][width] to target[frequency][channel][width]. `step` is the stride between frequencies.
+    """
+
+    def emit(owner: ModuleBuilder) -> None:
+        parameters = [
+            ("taps", PTR, "noalias"),
+            ("target", PTR, "noalias"),
+            ("channels", I64, ""),
+            ("width", I64, ""),
+            ("step", I64, ""),
+        ]
+        f = owner.function(name, None, parameters, linkage="internal", attributes="nounwind noinline")
+        _emit_filters(f, tile, lanes)
+        f.ret()
+
+    name = f"winograd.filter{tile_name(tile)}.{lanes}"
+    return module.inner(name, emit)
+
+
+def _emit_filters(f: FunctionBuilder, tile: Tile, lanes: int) -> None:
+    taps, target, channels, width, step = f.args
+    vector, size = F32.with_lanes(lanes), (tile[0].taps, tile[1].taps)
+    with f.loop(0, channels) as c, f.loop(0, width, lanes) as j:
+        start = f.gep(taps, c * width * prod(size) + j, F32)
+
+        def tap(y: int, x: int) -> Value:
+            return f.load(f.gep(start, width * (y * size[1] + x), F32), vector)
+
+        rows = transform_rows(f, tile, filter_transform, tap, size)
+        at = f.gep(target, c * width + j, F32)
+        for k, value in enumerate(v for row in rows for v in row):
+            f.store(value, f.gep(at, step * k, F32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
+from math import ceil, prod
 
 from ....ir.kernel import dtype_of
 from ....ir.symbolic import deferred, is_symbolic
 from ....ir.target import ConvSizes, ConvWindow
 from ....ir.types import DType
-from ..cpu import Cpu
+from ..cpu import WINOGRAD_VECTORS, Cpu
 from .describe import Contraction, ConvShape, GemmShape, WindowedOperand, extent_of
 from .kinds import DepthwiseSchedule, GemvSchedule, RegisterTile, TileSchedule, WinogradSchedule
 from .product import PACKED_ROWS, is_contiguous_along_reduction, is_contiguous_along_rows, is_readable_in_place
 from .registers import choose_tiles, tile_cost, widest_of
 from .strides import fixed_shape
-from .winograd_blocks import Products, tile_blocks
+from .winograd_blocks import Products, expanded_channels, tile_blocks
 
 _POINTS = (48, 240)
 """Minimum and maximum points of a block: enough to reuse the weights, few enough that inputs stay in the cache."""
@@ -239,9 +239,10 @@ def _room(shape: ConvShape | WindowedOperand) -> tuple[int, ...]:
 
 
 def winograd_blocks(shape: ConvShape, m: int, target: Cpu) -> WinogradSchedule:
-    """Register tiles whose weights stay in the L1 cache, and blocks of tiles as `tile_blocks` chooses them."""
-    c, tiles = winograd_channels(shape, target), winograd_tiles(shape, m)
+    """Register tiles whose weights stay in the L1 cache, and blocks of tiles as `tile_blocks` chooses them. Large
+    weights of one block of tiles are stored as taps."""
     sizes = winograd_sizes(shape)
+    c, tiles = winograd_channels(shape, target), winograd_tiles(shape, m)
     widest = max(2, target.l1_bytes * 3 // 8 // (4 * c.lanes * sizes.channels))
     main, last = choose_tiles(c.vectors, tiles, c.unit, target, widest)
     products = Products(
@@ -252,8 +253,13 @@ def winograd_blocks(shape: ConvShape, m: int, target: Cpu) -> WinogradSchedule:
         rows=main.rows,
     )
     fused, size = deferred(tile_blocks, products, tiles, target)
-    prefetch = _FEW_LINES if is_symbolic(size) else _prefetched(main, c.lanes, size, target)
-    return WinogradSchedule(output=m, lanes=c.lanes, main=main, last=last, tiles=size, fused=fused, prefetch=prefetch)
+    schedule = WinogradSchedule(output=m, lanes=c.lanes, main=main, last=last, tiles=size, fused=fused)
+    expand = 0 if is_symbolic(size) or fused else expanded_channels(products, target)
+    if expand:
+        main, last = choose_tiles(c.vectors, tiles, c.unit, target, WINOGRAD_VECTORS)
+        lines = _prefetched(main, c.lanes, size, target, prod(w.taps for w in sizes.windows) / products.frequencies)
+        return replace(schedule, main=main, last=last, prefetch=lines, expand=expand)
+    return replace(schedule, prefetch=_FEW_LINES if is_symbolic(size) else _prefetched(main, c.lanes, size, target))
 
 
 def winograd_tiles(shape: ConvShape, m: int) -> int:
@@ -310,9 +316,10 @@ def _even_points(nest: TileSchedule, e: Extent, panels: int, most: int, target: 
     return most if best == fewest else -(-tiles // best) * nest.main.rows
 
 
-def _prefetched(tile: RegisterTile, lanes: int, points: int, target: Cpu) -> int:
-    """Cache lines that each step prefetches, so that the tiles of a block prefetch the next weights once."""
-    lines = 4 * preferred_block(target) * tile.vectors * lanes // 64
+def _prefetched(tile: RegisterTile, lanes: int, points: int, target: Cpu, share: float = 1) -> int:
+    """Cache lines that each step prefetches, so that the tiles of a block prefetch the next weights once, of which
+    memory has a `share`."""
+    lines = ceil(4 * preferred_block(target) * tile.vectors * lanes / 64 * share)
     return min(_MOST_LINES, -(-lines // -(-points // tile.rows)))
 
 

@@ -57,6 +57,9 @@ class WinogradSchedule(ContractionSchedule):
 
     `fused`: one launch over blocks of tiles does both transforms and products; else (few tiles) one launch transforms
     the input and a second one runs over panels of output channels. With symbolic tiles the code contains both variants.
+
+    `expand`: weights are stored as taps, and the second launch transforms them, those of so many input channels at a
+    time; 0: they are stored transformed.
     """
 
     output: int
@@ -66,6 +69,7 @@ class WinogradSchedule(ContractionSchedule):
     tiles: int
     fused: bool
     prefetch: int = 0
+    expand: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

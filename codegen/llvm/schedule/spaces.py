@@ -114,6 +114,8 @@ class WinogradSpace(Space[WinogradSchedule]):
         ((default, tiles),) = found
         if s.lanes != default.lanes or not tiles.contains(s.main, s.last) or not 0 <= s.prefetch <= _MOST_PREFETCH:
             return False
+        if bool(s.expand) != bool(default.expand) or not 0 <= s.expand <= 2 * default.expand or (s.expand and s.fused):
+            return False
         most = tiles.points
         return 1 <= s.tiles <= max(default.tiles, min(most, _MOST_POINTS)) if s.fused else s.tiles == most
 
@@ -126,6 +128,8 @@ class WinogradSpace(Space[WinogradSchedule]):
             yield replace(s, main=main, last=last)
         for size in (s.tiles // 2, s.tiles * 2):
             yield replace(s, tiles=min(max(1, size), tiles.points))
+        for channels in (s.expand // 2, s.expand * 2):
+            yield replace(s, expand=channels)
         for prefetch in (0, 2, 6, 12):
             yield replace(s, prefetch=prefetch)
 
