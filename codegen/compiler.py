@@ -92,10 +92,13 @@ class KernelCompiler:
 
     def _cleared(self, steps: Sequence[Step], graph: Graph, sharing: Sharing) -> list[Step]:
         """The steps, which zero the halo of a value when they are the first to write to its block of memory, if the
-        target has a kernel for it. Callers zero the halos of inputs and results. Only convolutions of all channels take
-        so long that zeroing their inputs costs nothing."""
+        target has a kernel for it. Callers zero the halos of inputs and results."""
         known = {sharing.resolve(v).base for v in (*graph.inputs, *graph.outputs)}.union(sharing.prepared)
-        read = {sharing.resolve(v).base for node in graph.nodes if _convolves_all(node) for v in node.inputs}
+        read: dict[Value, int] = {}  # the fewest groups of a convolution that reads a value
+        for node in graph.nodes:
+            for v in node.inputs if (groups := _groups(node)) else ():
+                base = sharing.resolve(v).base
+                read[base] = min(groups, read.get(base, groups))
         found: list[Step] = []
         for step in steps:
             emission = step.emission
@@ -105,7 +108,7 @@ class KernelCompiler:
                     continue
                 known.add(view.base)
                 is_cleared = view.base in read and not view.offset
-                spec = self.emitter.emit_clearing(view.base.type, position) if is_cleared else None
+                spec = self.emitter.emit_clearing(view.base.type, position, read[view.base] > 1) if is_cleared else None
                 if spec is not None:
                     launches, cleared = (spec, *emission.launches), (*emission.cleared, position)
                     emission = replace(emission, launches=launches, cleared=cleared)
@@ -202,9 +205,10 @@ class KernelCompiler:
             verify_kernel(kernel)
 
 
-def _convolves_all(node: Node) -> bool:
-    """True for a region with a convolution of one group."""
-    return isinstance(node.op, Fused) and any(isinstance(n.op, Conv) and n.op.groups == 1 for n in node.op.body.nodes)
+def _groups(node: Node) -> int:
+    """The fewest groups of a region's convolutions, 0 without one."""
+    nodes = node.op.body.nodes if isinstance(node.op, Fused) else ()
+    return min((n.op.groups for n in nodes if isinstance(n.op, Conv)), default=0)
 
 
 def _kernels(node: Node, op: Fused, sharing: Sharing) -> list[tuple[Kernel, tuple[Value, ...]]]:

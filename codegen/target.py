@@ -60,9 +60,10 @@ class Emitter(Protocol):
         """The kernel that packs an operand into this form; equal forms share it."""
         ...
 
-    def emit_clearing(self, type: TensorType, position: int) -> LaunchSpec | None:
+    def emit_clearing(self, type: TensorType, position: int, grouped: bool) -> LaunchSpec | None:
         """The kernel that zeroes the halo of a tensor, which is the argument at `position`. None: the tensor's memory
-        is zeroed once, and no value of another type uses it."""
+        is zeroed once, and no value of another type uses it. `grouped`: only convolutions in groups read the tensor,
+        which compute little for each of its elements."""
         ...
 
     def code(self) -> tuple[bytes, ...]:

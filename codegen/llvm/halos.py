@@ -14,7 +14,9 @@ from .contract.tiles import KERNEL_PARAMETERS, argument
 from .emitter import FunctionBuilder, ModuleBuilder
 from .types import memory_type_of
 
-_LEAST_BYTES = 1 << 20
+_LEAST_BYTES, _LEAST_GROUPED = 1 << 20, 8 << 20
+"""Of smaller tensors zeroing costs more than it saves: those that convolutions of all channels read, and those that
+only convolutions in groups read."""
 _GRAIN_BYTES = 32 << 10
 
 
@@ -40,11 +42,12 @@ class HaloClearing:
         return LaunchSpec(symbol, images * blocks, max(1, _GRAIN_BYTES // halo), LAYOUT)
 
 
-def halo_clearing(type: TensorType, slot: int) -> HaloClearing | None:
+def halo_clearing(type: TensorType, slot: int, grouped: bool = False) -> HaloClearing | None:
     """The launch that zeroes the halo of a large tensor; None for others. Their memory is zeroed once and shared only
     by tensors with the same halo, which costs them little; it would be most of the memory of large images."""
     layout = type.layout
-    if layout is None or not any(map(any, layout.halo)) or type.nbytes < _LEAST_BYTES:
+    least = _LEAST_GROUPED if grouped else _LEAST_BYTES
+    if layout is None or not any(map(any, layout.halo)) or type.nbytes < least:
         return None
     return HaloClearing(type, slot)
 

@@ -114,11 +114,11 @@ class LlvmEmitter:
             self.packings[key] = launch
         return launch
 
-    def emit_clearing(self, type: TensorType, position: int) -> LaunchSpec | None:
+    def emit_clearing(self, type: TensorType, position: int, grouped: bool) -> LaunchSpec | None:
         """Code for run-time extents and for nested graphs keeps memory that is zeroed once."""
         if self.is_nested or self.context.options.dynamic:
             return None
-        form = halo_clearing(type, position)
+        form = halo_clearing(type, position, grouped)
         if form is not None and form not in self.clearings:
             symbol = f"halo_{len(self.clearings)}"
             self.clearings[form] = self._emitted(lambda: form.emit(self.module, symbol))

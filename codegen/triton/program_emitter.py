@@ -58,7 +58,7 @@ class TritonEmitter:
     def emit_packing(self, packing: Packing) -> LaunchSpec:
         raise AssertionError("no Triton kernel packs its operands")
 
-    def emit_clearing(self, type: TensorType, position: int) -> LaunchSpec | None:
+    def emit_clearing(self, type: TensorType, position: int, grouped: bool) -> LaunchSpec | None:
         return None
 
     def code(self) -> tuple[bytes, ...]:
