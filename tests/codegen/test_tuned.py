@@ -50,6 +50,12 @@ def test_an_entry_is_its_schedule(schedule: Any) -> None:
     assert schedule_of(entry_of(schedule)) == schedule
 
 
+def test_fields_of_later_versions_have_their_defaults() -> None:
+    entry = entry_of(GemvSchedule(lanes=8, rows=2, channels=4))
+    del entry["ahead"], entry["part"]
+    assert schedule_of(entry) == GemvSchedule(lanes=8, rows=2, channels=4, part=0, ahead=0)
+
+
 GOOD = entry_of(SCHEDULES[0])
 
 
@@ -59,7 +65,7 @@ GOOD = entry_of(SCHEDULES[0])
         ({}, "'None' is not a kind of schedule: use TileSchedule, WinogradSchedule, .*, LoopChoice"),
         ({**GOOD, "kind": "LoopSchedule"}, "'LoopSchedule' is not a kind"),
         ({**GOOD, "kind": ["TileSchedule"]}, "is not a kind"),
-        ({"kind": "GemvSchedule", "lanes": 8, "rows": 2}, "wrong or missing: ahead"),
+        ({"kind": "GemvSchedule", "lanes": 8, "rows": 2}, "wrong or missing: channels"),
         ({**GOOD, "color": 3}, "wrong or missing: color"),
         ({**GOOD, "lanes": "8"}, "lanes: '8' is not of type int"),
         ({**GOOD, "lanes": True}, "lanes: True is not of type int"),

@@ -2,14 +2,14 @@
 
     entry = {"kind": "TileSchedule", "lanes": 16, "main": [6, 4], "last": null, "points": 98, ...}
 
-An entry has all fields of its schedule; a register tile is [rows, vectors]. Entries are plain JSON, because tables are
-stored and passed on as files.
+An entry has the fields of its schedule; those with a default can be missing, as in files of earlier versions. A
+register tile is [rows, vectors]. Entries are plain JSON, because tables are stored and passed on as files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, cast
 
@@ -65,7 +65,7 @@ def entry_of(schedule: Schedule) -> dict[str, object]:
 
 
 def schedule_of(entry: Entry) -> Schedule:
-    """The schedule of an entry. ValueError unless it has exactly the fields of a schedule, of their types."""
+    """The schedule of an entry. ValueError unless it has the fields of a schedule, of their types."""
     from .kinds import KINDS
 
     known: dict[str, Any] = {kind.__name__: kind for kind in KINDS}
@@ -73,9 +73,11 @@ def schedule_of(entry: Entry) -> Schedule:
     if name not in known:
         raise ValueError(f"{name!r} is not a kind of schedule: use {', '.join(known)}")
     types = {f.name: str(f.type) for f in fields(known[name])}
-    if wrong := set(types) ^ (set(entry) - {"kind"}):
+    needed = {f.name for f in fields(known[name]) if f.default is MISSING}
+    given = set(entry) - {"kind"}
+    if wrong := (given - set(types)) | (needed - given):
         raise ValueError(f"a {name} has the fields {', '.join(types)}; wrong or missing: {min(wrong)}")
-    return known[name](**{field: _value(field, entry[field], type) for field, type in types.items()})
+    return known[name](**{field: _value(field, entry[field], types[field]) for field in types if field in given})
 
 
 def _value(field: str, value: Any, type_name: str) -> object:
