@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from compiled import run_program
+from loop_graphs import softmax, summed
 from mxforge.codegen.driver import compile_steps
 from mxforge.codegen.llvm.schedule.kinds import LoopChoice, Schedule
 from mxforge.codegen.llvm.schedule.spaces import allows, alternatives
@@ -40,18 +41,8 @@ def padded(b: CoreBuilder) -> Value:
     return b.pad(b.input(tensor(5, 137)), b.constant(2.0, DType.F32), (1, 2), (1, 3))
 
 
-def summed(b: CoreBuilder) -> Value:
-    return b.sum(b.input(tensor(5, 1000)), (1,))
-
-
 def summed_over_rows(b: CoreBuilder) -> Value:
     return b.sum(b.input(tensor(50, 1037)), (0,))
-
-
-def softmax(b: CoreBuilder) -> Value:
-    x = b.input(tensor(4, 300))
-    e = b.exp(b.sub(x, b.broadcast_to(b.max(x, 1, keepdims=True), (4, 300))))
-    return b.div(e, b.broadcast_to(b.sum(e, 1, keepdims=True), (4, 300)))
 
 
 def pooled(b: CoreBuilder) -> Value:

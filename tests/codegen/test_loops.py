@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from compiled import check
+from loop_graphs import softmax, summed
 from mxforge.codegen.llvm.compile import CompileError, check_masked_stores, emit_assembly
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.loops.emit import emit_loops
@@ -64,22 +65,12 @@ def strided(b: CoreBuilder) -> Value:
     return b.slice(b.input(tensor(5, 64)), (0, 1), (5, 64), (1, 2))
 
 
-def summed(b: CoreBuilder) -> Value:
-    return b.sum(b.input(tensor(5, 1000)), (1,))
-
-
 def summed_over_rows(b: CoreBuilder) -> Value:
     return b.sum(b.input(tensor(50, 37)), (0,))
 
 
 def summed_over_wide_rows(b: CoreBuilder) -> Value:
     return b.sum(b.input(tensor(20, 1000)), (0,))
-
-
-def softmax(b: CoreBuilder) -> Value:
-    x = b.input(tensor(4, 300))
-    e = b.exp(b.sub(x, b.broadcast_to(b.max(x, 1, keepdims=True), (4, 300))))
-    return b.div(e, b.broadcast_to(b.sum(e, 1, keepdims=True), (4, 300)))
 
 
 def pooled(b: CoreBuilder) -> Value:
