@@ -25,13 +25,13 @@ from mxforge.tools.bench import (
     training_torch,
 )
 from mxforge.tools.bench.engines import ARGUMENTS, ENGINES, Numpy, TrainingProgram
-from mxforge.tools.bench.grammar import AUGMENTERS, OPERATORS, PEERS, READERS, STEPS, SUITES
+from mxforge.tools.bench.grammar import AUGMENTERS, OPERATORS, PEERS, PRODUCTS, READERS, SEQUENCES, STEPS, SUITES
 from mxforge.tools.bench.photos import write_photos
 from mxforge.tools.bench.process import Worker, WorkerError
 from mxforge.tools.bench.report import time_text
 from mxforge.tools.bench.shapes import WORKLOADS, measure_workload
 from mxforge.tools.bench.suites import suite
-from mxforge.tools.bench.training import TRAININGS, Update
+from mxforge.tools.bench.training import INFERENCES, TRAININGS, Update
 from mxforge.tools.differences import difference
 from mxforge.tools.errors import ToolError
 
@@ -188,9 +188,9 @@ def test_difference() -> None:
 
 def test_workloads_are_complete() -> None:
     assert set(PEERS) == set(ENGINES)
-    assert {*SUITES, *OPERATORS} == set(ARGUMENTS)
+    assert {*SUITES, *OPERATORS, *PRODUCTS} == set(ARGUMENTS)
     for name in ARGUMENTS:
-        assert name in Numpy().operators() if name in OPERATORS else hasattr(Numpy, name)
+        assert hasattr(Numpy, name) if name in SUITES else name in Numpy().operators()
         _, arrays = suite(name)
         assert len(arrays) >= ARGUMENTS[name]
 
@@ -219,8 +219,19 @@ def test_suites_of_augmenters_are_complete(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_training_suites_are_complete() -> None:
     assert list(STEPS) == list(TRAININGS)
+    assert list(SEQUENCES) == list(INFERENCES)
     networks = {name for name, found in TRAININGS.items() if not isinstance(found, Update)}
+    networks |= {found.network for found in INFERENCES.values()}
     assert networks == set(training_mxnet.NETWORKS) == set(training_torch.Networks(SimpleNamespace(nn=None)).NETWORKS)
+
+
+def test_a_network_on_sequences() -> None:
+    found = INFERENCES["gru-1"]
+    arrays = {name: array[:3] if name == "x" else array for name, array in found.arrays().items()}
+    program = training_mxnet.load(ENGINES["mxforge"](1), found.spec(), list(arrays.values()))
+    program.run(2)
+    (output,) = program.outputs()
+    assert output.shape == (3, 1, 650) and 0 < np.abs(output).max() < 1
 
 
 def test_results_of_training_are_losses_and_changes_of_weights() -> None:

@@ -3,8 +3,9 @@
 An engine has a `version` and `load(spec, arrays)`, which returns a program: `run(n)` makes n calls on the arrays and
 returns when the results are computed; `outputs()` returns the results of the last call as NumPy arrays. A spec is a
 dictionary with `threads`, and {"suite": NAME} or the keys that the engine's `load_model` documents. The file that
-`training` names loads the training suites; it makes a `training_program`. `augmenters_mxnet.py` loads the suites of
-augmenters for engines with MXNet's API. This file must run on Python 3.7, which old frameworks require.
+`training` names loads networks and training suites; it makes a `program` or a `training_program`.
+`augmenters_mxnet.py` loads the suites of augmenters for engines with MXNet's API. This file must run on Python 3.7,
+which old frameworks require.
 """
 
 # ruff: noqa: B905, UP
@@ -99,13 +100,13 @@ class Mxnet:
             arrays = arrays[: ARGUMENTS[spec["suite"]]]
         else:
             function = self.load_model(spec)
-        return Program(function, arrays, self.wait, self.convert)
+        return self.program(function, arrays)
 
     def training_program(self, step, weights):
         return TrainingProgram(step, weights, self.wait, self.convert)
 
-    def program(self, function):
-        return Program(function, [], self.wait, self.convert)
+    def program(self, function, arguments=()):
+        return Program(function, arguments, self.wait, self.convert)
 
     def convert(self, array):
         return array.asnumpy()
@@ -155,7 +156,7 @@ class Mxnet:
             "concat": lambda x, y: nd.concat(x, y, dim=1),
             "slice": lambda x: nd.slice(x, begin=(96, 96), end=(4000, 4000)),
             "slice-step": lambda x: nd.slice(x, begin=(None, None), end=(None, None), step=(1, 2)),
-            "product": nd.dot,
+            **dict.fromkeys(PRODUCTS, nd.dot),
         }
 
     def mlp(self, arrays):
@@ -200,7 +201,11 @@ class Torch:
             arrays = arrays[: ARGUMENTS[spec["suite"]]]
         else:
             function = self.load_model(spec["torch"])
-        program = Program(function, arrays, nothing, self.convert)
+        return self.program(function, arrays)
+
+    def program(self, function, arguments=()):
+        torch = self.torch
+        program = Program(function, arguments, nothing, self.convert)
         run = program.run
 
         def run_without_gradients(calls):
@@ -253,7 +258,7 @@ class Torch:
             "concat": lambda x, y: torch.cat((x, y), 1),
             "slice": lambda x: x[96:4000, 96:4000].contiguous(),
             "slice-step": lambda x: x[:, ::2].contiguous(),
-            "product": torch.matmul,
+            **dict.fromkeys(PRODUCTS, torch.matmul),
         }
 
     def mlp(self, arrays):
@@ -333,12 +338,14 @@ class Numpy:
             "concat": lambda x, y: np.concatenate((x, y), 1),
             "slice": lambda x: x[96:4000, 96:4000].copy(),
             "slice-step": lambda x: x[:, ::2].copy(),
-            "product": np.dot,
+            **dict.fromkeys(PRODUCTS, np.dot),
         }
 
     def mlp(self, x, w1, b1, w2, b2):
         return self.np.maximum(x @ w1.T + b1, 0) @ w2.T + b2
 
+
+PRODUCTS = "product-256", "product", "product-2048"
 
 # The number of a workload's arrays that are arguments of the call; the others are weights.
 OPERATORS = {
@@ -351,7 +358,7 @@ OPERATORS = {
     "concat": 2,
     "slice": 1,
     "slice-step": 1,
-    "product": 2,
+    **dict.fromkeys(PRODUCTS, 2),
 }
 ARGUMENTS = dict({"pointwise": 2, "softmax": 1, "layernorm": 3, "eager": 2, "mlp": 1}, **OPERATORS)
 

@@ -22,6 +22,8 @@ OPERATORS = (
     "slice-step",
     "product",
 )
+PRODUCTS = ("product-256", "product", "product-2048")
+SEQUENCES = ("lstm-1", "lstm-4", "lstm-32", "gru-1", "gru-4", "gru-32", "bert-128", "bert-512")
 STEPS = (
     "train-mlp",
     "train-mlp-eager",
@@ -43,11 +45,20 @@ AUGMENTERS = (
     "augment-iter-detection",
 )
 READERS = ("read-images", "read-records", "read-index")
-MANY = {"operators": OPERATORS, "training": STEPS, "augmenters": AUGMENTERS, "data": READERS}
+MANY = {
+    "operators": OPERATORS,
+    "products": PRODUCTS,
+    "sequences": SEQUENCES,
+    "training": STEPS,
+    "augmenters": AUGMENTERS,
+    "data": READERS,
+}
 """Suites of suites."""
 ALONE = ("calls", "shapes")
 """Suites with reports of their own, which measure mxforge alone."""
-_ALL_SUITES = (*SUITES, *OPERATORS, "loader", *STEPS, *AUGMENTERS, *READERS, *MANY, *ALONE)
+_ALL_SUITES = tuple(
+    dict.fromkeys((*SUITES, *OPERATORS, *PRODUCTS, *SEQUENCES, "loader", *STEPS, *AUGMENTERS, *READERS, *MANY, *ALONE))
+)
 
 BENCH_EXAMPLES = """\
 examples:
@@ -106,7 +117,9 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
         choices=_ALL_SUITES,
         metavar="NAME",
         help=f"a micro workload instead of a model: {', '.join(SUITES)}; an operator on large arrays: "
-        f"{', '.join(OPERATORS)}, or operators for all of them; calls: first calls and calls with new shapes; "
+        f"{', '.join(OPERATORS)}, or operators for all of them; a product of square matrices: "
+        f"{', '.join(PRODUCTS)}, or products; a network on sequences: {', '.join(SEQUENCES)}, or sequences; "
+        "calls: first calls and calls with new shapes; "
         "shapes: calls of hybridized networks with new shapes; loader: an epoch of a data loader; "
         f"one step of training: {', '.join(STEPS)}, or training for all of them; work on 32 photographs: "
         f"{', '.join(AUGMENTERS)}, or augmenters; readers of files: {', '.join(READERS)}, or data",

@@ -48,8 +48,8 @@ def _with_row(g: np.random.Generator) -> Arrays:
     return {"x": _normal(g, 4096, 4096), "y": _normal(g, 1, 4096)}
 
 
-def _factors(g: np.random.Generator) -> Arrays:
-    return {"x": _normal(g, 1024, 1024), "y": _normal(g, 1024, 1024)}
+def _factors(n: int) -> _Make:
+    return lambda g: {"x": _normal(g, n, n), "y": _normal(g, n, n)}
 
 
 _SUITES: dict[str, tuple[str, _Make]] = {
@@ -67,7 +67,9 @@ _SUITES: dict[str, tuple[str, _Make]] = {
     "concat": ("a concatenation of two arrays, eager", _pointwise),
     "slice": ("a copy of inner rows and columns, eager", _one),
     "slice-step": ("a copy of every second column, eager", _one),
-    "product": ("a matrix product, eager", _factors),
+    "product-256": ("a matrix product, eager", _factors(256)),
+    "product": ("a matrix product, eager", _factors(1024)),
+    "product-2048": ("a matrix product, eager", _factors(2048)),
 }
 
 

@@ -1,7 +1,7 @@
-"""The training suites: what each trains, its arrays, and how its figures are compared.
+"""The suites of networks and of training steps: their arrays, and how results are compared.
 
-`training_mxnet.py` and `training_torch.py` define the steps. All frameworks begin with the same parameters and read the
-same batch in every step.
+`training_mxnet.py` and `training_torch.py` define networks and steps. All frameworks begin with the same parameters and
+read the same batch in every step.
 """
 
 from __future__ import annotations
@@ -85,6 +85,24 @@ def _initial(name: str, shape: tuple[int, ...], g: np.random.Generator) -> np.nd
 
 
 @dataclass(frozen=True)
+class Inference:
+    """A call of a hybridized network on an array of this shape."""
+
+    words: str
+    network: str
+    shape: tuple[int, ...]
+    batch_axis: int
+
+    def arrays(self) -> Arrays:
+        g = np.random.default_rng(0)
+        x = g.standard_normal(self.shape, np.float32)
+        return {"x": x, **_parameters(network(gluon, self.network), array(x), g)}
+
+    def spec(self) -> dict[str, Any]:
+        return {"network": self.network}
+
+
+@dataclass(frozen=True)
 class Update:
     """One update of weights by constant gradients: what an optimizer does in a step."""
 
@@ -113,6 +131,17 @@ def _small_shapes() -> list[tuple[int, ...]]:
     return [(64, 64) if i % 2 == 0 else (64,) for i in range(160)]
 
 
+INFERENCES = {
+    **{
+        f"{kind}-{n}": Inference(f"{words} of two layers of 650, 35 steps of {n} sequences", kind, (35, n, 650), 1)
+        for kind, words in (("lstm", "an LSTM"), ("gru", "a GRU"))
+        for n in (1, 4, 32)
+    },
+    **{
+        f"bert-{n}": Inference(f"BERT-base without embeddings on {n} tokens", "bert", (1, n, 768), 0)
+        for n in (128, 512)
+    },
+}
 TRAININGS: dict[str, Training | Update] = {
     "train-mlp": Training("784-128-64-10, relu", (64, 784), classes=10),
     "train-mlp-eager": Training("784-128-64-10, relu, not hybridized", (64, 784), classes=10, hybridize=False),

@@ -1,4 +1,4 @@
-"""Training steps in MXNet's API: MXNet and mxforge run the same programs.
+"""Networks and their training steps in MXNet's API: MXNet and mxforge run the same programs.
 
 This file must run on Python 3.7, which old frameworks require.
 """
@@ -9,8 +9,12 @@ from __future__ import annotations
 
 
 def load(engine, spec, arrays):
-    """The program of a training suite."""
+    """The program of a network or a training suite."""
     arrays = [engine.array(a, dtype=a.dtype) for a in arrays]
+    if "network" in spec:
+        return engine.program(
+            _initialized(network(engine.mx.gluon, spec["network"]), arrays[1:], engine.options), arrays[:1]
+        )
     steps = _update(engine.mx, spec, arrays) if "update" in spec else _network(engine.mx, spec, arrays, engine.options)
     return engine.training_program(*steps)
 
@@ -23,15 +27,10 @@ def network(gluon, name):
 def _network(mx, spec, arrays, options):
     """(step, weights)"""
     x, y = arrays[:2]
-    net, loss = network(mx.gluon, spec["training"]), _losses(mx.gluon.loss)[spec["loss"]]
-    parameters = list(net.collect_params().values())
-    for parameter, array in zip(parameters, arrays[2:]):
-        parameter.shape = array.shape
-    net.initialize()
-    for parameter, array in zip(parameters, arrays[2:]):
-        parameter.set_data(array)
-    if spec["hybridize"]:
-        net.hybridize(**options)
+    options = options if spec["hybridize"] else None
+    net = _initialized(network(mx.gluon, spec["training"]), arrays[2:], options)
+    loss = _losses(mx.gluon.loss)[spec["loss"]]
+    if options:
         loss.hybridize(**options)
     trainer = mx.gluon.Trainer(net.collect_params(), *spec["optimizer"])
     record, batch = mx.autograd.record, spec["batch"]
@@ -43,7 +42,20 @@ def _network(mx, spec, arrays, options):
         trainer.step(batch)
         return error.mean().asscalar()
 
-    return step, [p.data() for p in parameters]
+    return step, [p.data() for p in net.collect_params().values()]
+
+
+def _initialized(net, arrays, options):
+    """The network with these parameters, hybridized with `options` unless they are None."""
+    parameters = list(net.collect_params().values())
+    for parameter, array in zip(parameters, arrays):
+        parameter.shape = array.shape
+    net.initialize()
+    for parameter, array in zip(parameters, arrays):
+        parameter.set_data(array)
+    if options is not None:
+        net.hybridize(**options)
+    return net
 
 
 def _update(mx, spec, arrays):
@@ -89,8 +101,12 @@ def _lenet(gluon):
     return _chain(nn, *first + second + (nn.Dense(500, activation="tanh"), nn.Dense(10)))
 
 
-def _bert(gluon):
-    return _chain(gluon.nn, *[_encoder_layer(gluon, 768, 12, 3072) for _ in range(4)])
+def _lstm(gluon):
+    return gluon.rnn.LSTM(650, 2, input_size=650)
+
+
+def _bert(gluon, layers):
+    return _chain(gluon.nn, *[_encoder_layer(gluon, 768, 12, 3072) for _ in range(layers)])
 
 
 def _encoder_layer(gluon, units, heads, hidden):
@@ -127,6 +143,9 @@ NETWORKS = {
     "train-resnet18": lambda gluon: gluon.model_zoo.vision.resnet18_v1(classes=10),
     "train-resnet50": lambda gluon: gluon.model_zoo.vision.resnet50_v1(),
     "train-mobilenet": lambda gluon: gluon.model_zoo.vision.mobilenet_v2_1_0(),
-    "train-lstm": lambda gluon: gluon.rnn.LSTM(650, 2, input_size=650),
-    "train-bert": _bert,
+    "train-lstm": _lstm,
+    "train-bert": lambda gluon: _bert(gluon, 4),
+    "lstm": _lstm,
+    "gru": lambda gluon: gluon.rnn.GRU(650, 2, input_size=650),
+    "bert": lambda gluon: _bert(gluon, 12),
 }

@@ -1,4 +1,4 @@
-"""Training steps in PyTorch, with the networks of `training_mxnet.py`.
+"""Networks and their training steps in PyTorch, those of the networks of `training_mxnet.py`.
 
 Modules are made in the order of Gluon's parameters, so the arrays of a suite are assigned in order. This file must run
 on Python 3.7, which old frameworks require.
@@ -10,8 +10,11 @@ from __future__ import annotations
 
 
 def load(engine, spec, arrays):
-    """The program of a training suite."""
+    """The program of a network or a training suite."""
     arrays = [engine.torch.from_numpy(a) for a in arrays]
+    if "network" in spec:
+        net = _initialized(engine.torch, spec["network"], arrays[1:])[0].eval()
+        return engine.program(engine.torch.compile(net) if engine.compiled else net, arrays[:1])
     return engine.training_program(*(_update if "update" in spec else _network)(engine, spec, arrays))
 
 
@@ -19,11 +22,7 @@ def _network(engine, spec, arrays):
     """(step, weights)"""
     torch = engine.torch
     x, y = arrays[:2]
-    net = Networks(torch).NETWORKS[spec["training"]]()
-    tensors = _in_order(torch, net)
-    with torch.no_grad():
-        for tensor, array in zip(tensors, arrays[2:]):
-            tensor.copy_(array)
+    net, tensors = _initialized(torch, spec["training"], arrays[2:])
     if engine.channels_last and x.dim() == 4:
         net, x = (a.to(memory_format=torch.channels_last) for a in (net, x))
     loss = _losses(torch)[spec["loss"]]
@@ -45,6 +44,16 @@ def _network(engine, spec, arrays):
         return error.item()
 
     return step, tensors
+
+
+def _initialized(torch, name, arrays):
+    """(network, its tensors) with these parameters."""
+    net = Networks(torch).NETWORKS[name]()
+    tensors = _in_order(torch, net)
+    with torch.no_grad():
+        for tensor, array in zip(tensors, arrays):
+            tensor.copy_(array)
+    return net, tensors
 
 
 def _update(engine, spec, arrays):
@@ -98,7 +107,10 @@ class Networks:
             "train-resnet50": self.resnet50,
             "train-mobilenet": self.mobilenet,
             "train-lstm": self.lstm,
-            "train-bert": self.bert,
+            "train-bert": lambda: self.bert(4),
+            "lstm": self.lstm,
+            "gru": self.gru,
+            "bert": lambda: self.bert(12),
         }
 
     def module(self, parts, forward):
@@ -181,8 +193,11 @@ class Networks:
     def lstm(self):
         return self.module([("layers", self.nn.LSTM(650, 650, 2))], lambda self, x: self.layers(x)[0])
 
-    def bert(self):
-        return self.nn.Sequential(*[self.encoder_layer(768, 12, 3072) for _ in range(4)])
+    def gru(self):
+        return self.module([("layers", self.nn.GRU(650, 650, 2))], lambda self, x: self.layers(x)[0])
+
+    def bert(self, layers):
+        return self.nn.Sequential(*[self.encoder_layer(768, 12, 3072) for _ in range(layers)])
 
     def encoder_layer(self, units, heads, hidden):
         """A layer of BERT's encoder, without dropout and mask."""

@@ -54,6 +54,7 @@ class Session:
         arrays = [numpy.load(path) for path in request["arrays"]]
         begin = time.perf_counter()
         self.program = self.load_program(request["spec"], arrays)
+        del arrays
         middle = time.perf_counter()
         self.program.run(1)
         return {"load": middle - begin, "first": time.perf_counter() - middle}
@@ -61,7 +62,7 @@ class Session:
     def load_program(self, spec, arrays):
         if "data" in spec:
             return load_neighbour("data_programs").load(self.engine, spec, arrays)
-        if "training" in spec:
+        if "training" in spec or "network" in spec:
             return load_neighbour(self.engine.training).load(self.engine, spec, arrays)
         if "iterator" in spec:
             return load_neighbour("augmenters_mxnet").load(self.engine, spec, arrays)

@@ -14,10 +14,10 @@ from ..errors import UsageError
 from ..progress import Progress
 from .augmenters import AUGMENTERS
 from .data_suites import data_suite, records
-from .grammar import MANY, OPERATORS, READERS, STEPS, SUITES, TORCH
+from .grammar import MANY, OPERATORS, PRODUCTS, READERS, SEQUENCES, STEPS, SUITES, TORCH
 from .photos import COUNT, SIZE, TOLERANCE, write_photos
 from .suites import suite
-from .training import TRAININGS, batch_of
+from .training import INFERENCES, TRAININGS, batch_of
 
 Arrays = dict[str, np.ndarray]
 
@@ -78,6 +78,14 @@ def _training(name: str, _: Path) -> Workload:
     return Workload(f"{name} ({found.words})", arrays, specs, shapes, spec.get("batch", 1), found.tolerance)
 
 
+def _inference(name: str, _: Path) -> Workload:
+    found = INFERENCES[name]
+    arrays = found.arrays()
+    specs = _same(("mxforge", "mxnet", "mxnet-mkldnn", *TORCH), found.spec())
+    shapes, batch = shapes_of(batch_of(arrays)), found.shape[found.batch_axis]
+    return Workload(f"{name} ({found.words})", arrays, specs, shapes, batch)
+
+
 def _augmenters(name: str, _: Path) -> Workload:
     found = AUGMENTERS[name]
     arrays = found.arrays()
@@ -100,7 +108,8 @@ def _reader(name: str, _: Path) -> Workload:
 
 
 _MAKERS: dict[str, Callable[[str, Path], Workload]] = {
-    **dict.fromkeys((*SUITES, *OPERATORS), _micro),
+    **dict.fromkeys((*SUITES, *OPERATORS, *PRODUCTS), _micro),
+    **dict.fromkeys(SEQUENCES, _inference),
     **dict.fromkeys(STEPS, _training),
     **dict.fromkeys(AUGMENTERS, _augmenters),
     "loader": _loader,
