@@ -16,7 +16,7 @@ from mxforge.ir.settings import Settings
 from rewriting import assert_text, graph_text, run_pass, tensor
 
 ROOT = Path(mxforge.__file__).resolve().parent
-DOCS = sorted((ROOT / "docs").glob("*.md"))
+DOCS = sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "docs" / "design").glob("*.md"))
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

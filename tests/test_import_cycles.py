@@ -34,7 +34,7 @@ FRONTEND = (
     "module",
     "contrib",
 )
-"""The layers of `frontend`, lowest first: modules and packages in its root. See docs/architecture.md."""
+"""The layers of `frontend`, lowest first: modules and packages in its root. See docs/design/frontend.md."""
 
 
 def modules() -> dict[str, Path]:

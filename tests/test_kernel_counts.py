@@ -1,4 +1,4 @@
-"""The table of kernel shapes in docs/architecture.md is complete, and its numbers of operators are right."""
+"""The table of kernel shapes in docs/design/kernels.md is complete, and its numbers of operators are right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mxforge.passes.pipeline import FOR_CPU
 from mxforge.runtime.host import host_target
 from sweeps import together
 
-PAGE = Path(mxforge.__file__).resolve().parent / "docs" / "architecture.md"
+PAGE = Path(mxforge.__file__).resolve().parent / "docs" / "design" / "kernels.md"
 SECTION = PAGE.read_text().partition("## How few kernels")[2].partition("\n## ")[0]
 ROWS = {name: int(least or 0) for name, least in re.findall(r"^\| `(\w+)` \|.*\| (\d*) *\|$", SECTION, re.MULTILINE)}
 LOOPS = (Kind.WINDOW, Kind.ROW, Kind.MOVE, Kind.POINTWISE)
