@@ -1,10 +1,12 @@
 """The programs of one computation for any shapes: compiled once, evaluated for each signature.
 
-The first signature compiles a dynamic program (`codegen/dynamic.py`). Later signatures evaluate it, which takes a
-fraction of a millisecond for a small network and a few milliseconds for a large one. A signature that does not satisfy
-its guards compiles another dynamic program. All of them share machine code and prepared memory. The program of a
-signature does not depend on earlier signatures: a dynamic program that accepts a signature equals the one that would be
-compiled for it. Dynamic programs are stored on disk, numbered in the order of their compilation.
+The first signature compiles a *dynamic program* (`codegen/dynamic.py`): a function from extents to a program. Later
+signatures evaluate it, which takes a fraction of a millisecond for a small network and a few milliseconds for a large
+one. A signature that does not satisfy its guards compiles another dynamic program. All of them share machine code and
+prepared memory.
+
+The program of a signature does not depend on earlier signatures: a dynamic program that accepts a signature equals the
+one that would be compiled for it. Dynamic programs are stored on disk, numbered in the order of their compilation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Runs compiled programs: loads their code once, and patches the addresses in their launch records before each run.
+"""Runs compiled programs on the host.
 
-An `Instance` is such records (`runtime/records.py`) and an arena.
+A program's code is loaded once. An `Instance` has launch records (`runtime/records.py`) and an arena. A run writes the
+addresses of its operands into the records and makes one native call.
 """
 
 from __future__ import annotations

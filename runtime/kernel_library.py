@@ -1,11 +1,11 @@
-"""The kernels that the package has compiled: those of the networks of the model zoo, for common processors.
+"""Reads and writes the libraries of kernels in the package: code of networks of the model zoo, for common processors.
 
     magic (8 bytes) | number of kernels (8, little-endian) | digests of their texts in order (16 each)
     | ends of their codes, counted from the first code (8 each) | codes
 
-A text is looked up by its digest, so that an outdated kernel is not found.
-
-The kernels compute with float32 and integers, whose results no further instructions of a processor change.
+A kernel is found by a digest of its LLVM text, so one that is out of date is never found. A library contains only
+kernels of float32 and integers: they give the same bits on all processors of a level, whatever further instructions
+these have. `tools/make_kernels.py` compiles the libraries.
 """
 
 from __future__ import annotations

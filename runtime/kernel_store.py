@@ -1,8 +1,8 @@
-"""Stores the machine code of kernels, by the text that it is compiled from: in this process and on disk, and reads
-those that the package has compiled.
+"""Stores the machine code of kernels, found by the LLVM text that it was compiled from.
 
-Networks have many kernels in common: the tiles of products, the transforms of Winograd. So a program that was never
-compiled finds most of its code.
+A kernel is searched for in this process, in the library that the package has for this processor
+(`kernel_library.py`), and in the disk cache. Networks have many kernels in common, such as the tiles of products and
+the transforms of Winograd, so a program that was never compiled finds most of its code.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The base class of programs in memory, on the host and on other devices: instances, and checks for operands that can
-be overwritten.
+"""The base class of programs in memory, on the host and on other devices.
 
-An instance is the private memory of one run at a time. A run takes an idle instance or creates one. So threads never
-share an instance, need no lock, and a program can run inside of itself. Prepared memory is taken out of a pool in the
-same way (`prepared.py`).
+An *instance* is the private memory of one run at a time. A run takes an idle instance or creates one. So threads never
+share an instance, a program needs no lock, and a Python function that a program calls can run the same program.
+Prepared memory is taken out of a pool in the same way (`prepared.py`). The class also decides which operands a result
+can overwrite.
 """
 
 from __future__ import annotations

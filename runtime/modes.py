@@ -1,4 +1,4 @@
-"""The state that calls of functions depend on besides their operands: the modes of the thread, and observers.
+"""State that calls of functions depend on besides their operands: the modes of the thread, and the observers of calls.
 
 Fast paths skip observers, so they are taken only while `hooks.watched` is False.
 """

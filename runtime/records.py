@@ -1,9 +1,9 @@
-"""Lays the launches of a program out in memory as native records.
+"""Lays out the launches of a program in memory, in the form that the thread pool reads (`codegen/llvm/support.py`).
 
     block = | records: 4 words each | tables: 1 word per argument | pieces: 4 words each |      in 8-byte words
 
-A record is a launch, or a group of launches that run together: a launch of the kernel `mxf_pieces` over a table of
-pieces, which are parts of the group's launches that one thread runs.
+A record is one launch, or a group of launches that run together. The record of a group launches the kernel `mxf_pieces`
+over a table of pieces; a piece is a part of one of these launches that one thread runs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Memory for residuals with halos. Kernels read the zeros of a halo and never write them, so a block is zeroed once and
-holds only residuals of one type, whose elements overwrite each other.
+"""Memory for residuals (values that a forward program saves for its backward program) that have halos.
+
+Kernels read the zeros of a halo and never write them. So a block is zeroed once and holds only residuals of one type,
+whose elements overwrite each other.
 """
 
 from __future__ import annotations

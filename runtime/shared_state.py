@@ -1,4 +1,7 @@
-"""Supports programs whose state shares memory with other operands: a run replaces the state in a copy first."""
+"""Supports programs that replace a state which shares memory with another operand.
+
+A run replaces a copy of the state, which is written back after the run.
+"""
 
 from __future__ import annotations
 

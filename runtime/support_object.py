@@ -1,5 +1,7 @@
-"""The native code of the thread pool, which every process needs. The package has it precompiled for common machines;
-on others it is compiled once and stored in the disk cache.
+"""Finds the native code of the thread pool, which every process needs.
+
+The package has it compiled for x86-64 and AArch64. For machines with another size of memory pages it is compiled once
+and stored in the disk cache.
 
     python -m mxforge.runtime.support_object    compiles the objects of the package anew, which a change of
                                                 codegen/llvm/support.py requires

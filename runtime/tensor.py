@@ -1,4 +1,4 @@
-"""Tensors as the execution layer sees them: elements in row-major order in a block of memory."""
+"""The interface of tensors that the runtime requires: row-major elements in a block of memory."""
 
 from __future__ import annotations
 

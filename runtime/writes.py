@@ -1,8 +1,8 @@
 """Detects writes to memory from which programs have prepared values, such as packed weights.
 
-Code that prepares values from a block watches it (`Watch`); code that writes to a block in place calls `written`.
-`clock.now` changes with every write to any watched block: a caller compares it on each run, and checks its own blocks
-only when it changed.
+Code that prepares values from a block watches it (`Watch`), and code that writes to a block in place calls `written`.
+`clock.now` changes with every write to any watched block. A caller compares it on each run, and checks its own blocks
+only if it changed.
 """
 
 from __future__ import annotations

@@ -1,0 +1,15 @@
+"""The CPU target.
+
+    target, cpu                    what code is compiled for, and the properties from which schedules are derived
+    program_emitter, emit          the kernels of a program; one kernel
+    schedule/                      how kernels are computed: numbers only
+    contract/, loops/, routines/   LLVM IR of contractions, of loop nests, and of primitives without a kernel
+    control, chain, halos          loops and branches; blocks of rows; zeroed halos
+    emitter, instructions, arithmetic, types, scalars, vmath*      build LLVM modules as text
+    kernel_module, numbered, inner_kernels, shared                 divide code into pieces that programs share
+    dynamic_function               code for extents that are arguments
+    compile, library               call LLVM
+    support, support_workers, probes                               the native code of the thread pool, and probes
+
+docs/design has the reasons: contractions.md, kernels.md and first-results.md.
+"""

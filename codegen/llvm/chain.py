@@ -1,8 +1,8 @@
-"""Emits a chain of kernels as one function, which computes it in blocks of rows.
+"""Emits a chain of kernels, such as those of attention, as one function that computes it in blocks of rows.
 
-A block of rows of every value between two kernels is in memory of the worker, small enough for its L2 cache. Kernels
-are the functions of any program. They compute addresses from the number of a row, so they get the address that the
-first row of the whole value would have.
+`codegen/chains.py` finds chains. The rows of a block of every value between two kernels are in memory of the worker,
+small enough for its L2 cache. The kernels are emitted as for any program. They compute addresses from the number of a
+row, so each gets the address that the first row of the whole value would have.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Compiles branches and loops of graphs to a function that launches the kernels of the nested graphs."""
+"""Compiles a branch or a loop of a graph to one function, which launches the kernels of the nested graphs.
+
+The function runs on one thread and computes addresses. It passes the launches of each step to the thread pool, so all
+threads share the work of a step.
+"""
 
 from __future__ import annotations
 

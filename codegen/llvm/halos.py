@@ -1,4 +1,7 @@
-"""Zeroes the halo of a tensor in blocks of channels, in memory that other values use at other times."""
+"""Zeroes the halo of a large tensor in each run, so that its memory can hold other values at other times.
+
+The halo is the border of zeros around the spatial axes of a tensor in blocks of channels.
+"""
 
 from __future__ import annotations
 

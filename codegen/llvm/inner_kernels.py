@@ -1,6 +1,7 @@
-"""Kernels that are compiled one by one, and stored for other programs: micro-kernels, transforms, bodies of loop nests.
+"""Inner kernels: functions that call nothing, such as micro-kernels, transforms and the bodies of loop nests.
 
-Their code is position independent and calls nothing, so it is an object with any other kernels (`codegen/elf`).
+Their code is position independent and complete, so each is stored by its text, and any set of them is an object file
+(`codegen/elf/kernels.py`). LLVM compiles only those that the store lacks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The module of kernels of a program, of which most are compiled and stored separately (`inner_kernels.py`).
+"""The LLVM module of a program's kernels, which divides its functions into pieces that other programs can use.
 
-A function that shares its body (`numbered.py`) becomes a thunk, which passes the body its numbers. Another function
-is a kernel of its own if it calls nothing. What remains, such as loops over nested programs, is in this module.
+A function that shares its body (`numbered.py`) becomes a thunk: it passes the body a table of numbers. Any other
+function that calls nothing becomes an inner kernel (`inner_kernels.py`). What remains is compiled as part of this
+module, such as loops over nested programs.
 """
 
 from __future__ import annotations

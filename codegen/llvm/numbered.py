@@ -1,9 +1,8 @@
-"""Functions that read their numbers and the addresses of others from a table, so that functions that are equal except
-for these share a body.
+"""Functions that read their numbers from a table, so that functions that differ only in numbers share one body of code.
 
-A network has dozens of loop nests around micro-kernels, and of kernels that run once; they are a few different ones
-except for extents, strides, offsets and the micro-kernels that they call. LLVM takes 4 ms for such a nest; bodies are
-compiled once for many programs.
+The numbers are integers (extents, strides, offsets) and addresses of other functions and tables. A network has dozens
+of loop nests around micro-kernels, and of kernels that run once, which differ in nothing else. LLVM takes 4 ms for such
+a nest; a shared body is compiled once for many programs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Emits the kernels of one program into LLVM modules, equal kernels once."""
+"""The emitter of CPU programs: collects the kernels of one program, and returns their machine code.
+
+Equal kernels are emitted once. Functions move to inner kernels (`inner_kernels.py`), which a store can have from other
+programs; LLVM compiles the rest. Kernels without constant extents are shared by programs of any shapes (`shared.py`).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The machine code that programs share: shape-free kernels, each compiled once per process.
+"""Machine code without constant extents, which programs of any shapes share. It is compiled once per process.
 
-A program from the disk cache contains the code of its kernels, which then serves new shapes too.
+The code is found by a symbol: a prefix and the hash of the kernel's form. A program that is read from the disk cache
+adds the code of its kernels, which then serves new shapes too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CPUs as targets, for which LLVM compiles."""
+"""CPUs as targets: the properties of a CPU with its schedules and emitters."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Converts a convolution to the `Problem` of the loop nest: the place of its input, merged groups, and the offsets of
-the reduction.
+"""Converts a convolution to a `Problem`, the form that the loop nest of contractions computes.
+
+Points are output pixels, channels are filters. The conversion chooses the memory of the input (`InputPlace`), merges
+groups that are narrower than a block of channels, and lists the offsets of the reduction: taps and input channels.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Copies a convolution's input with padding into the workspace, for row-major inputs and for halos that are too
-small."""
+"""Copies the input of a convolution into the workspace, with zeros around it.
+
+This is needed for row-major inputs, and for blocked inputs whose halo is smaller than what the convolution reads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The weight gradient of depthwise convolutions: the sums of one register of channels, for several taps at a time."""
+"""The weight gradient of a depthwise convolution.
+
+A unit of work is one vector of channels. The sums of several taps stay in registers while all positions are read.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The epilogue of a contraction: computed from registers if vectors of channels fit the result, else from sums in the
-workspace.
+"""The epilogue of a contraction: the pointwise part of its kernel, which is applied to the sums.
+
+It is computed on the sums in registers if vectors of channels fit the result. Otherwise the sums are stored in the
+workspace, and `elementwise.py` computes the epilogue from there.
 """
 
 from __future__ import annotations

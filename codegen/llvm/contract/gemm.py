@@ -1,4 +1,7 @@
-"""Converts a matrix product to the `Problem` of the loop nest: rows are points, columns channels, batches groups."""
+"""Converts a matrix product to a `Problem`, the form that the loop nest of contractions computes.
+
+Rows of the product are points, columns are channels, batches are groups.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Products of few rows with weights stored as [column][reduction]: dot products that read the weights once, in
-place. Narrow weights are packed, and widened as they are read."""
+"""Matrix products of few rows as dot products, for weights that are stored as [column][reduction].
+
+The time of such a product is that of reading the weights, so they are read once and in place. Weights in a narrower
+dtype are packed, and widened as they are read.
+"""
 
 from __future__ import annotations
 

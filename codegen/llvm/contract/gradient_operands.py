@@ -1,4 +1,8 @@
-"""Where weight gradients read their operands and store their results."""
+"""Where weight gradients read their operands and store their results.
+
+An operand that is not in blocks of channels with a large enough halo is copied into the workspace. The result is stored
+as rows of weights.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Skips the taps of a convolution that meet only padding, tile by tile."""
+"""Skips taps of a convolution that read only padding.
+
+On a small image, all points of a line (a row of pixels) read padding with the same taps. Each register tile runs only
+the taps that meet data in one of its lines.
+"""
 
 from __future__ import annotations
 

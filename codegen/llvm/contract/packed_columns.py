@@ -1,4 +1,7 @@
-"""Packs narrow weights for products of few rows: the columns of a unit of work next to each other, step by step."""
+"""Packs weights in a narrower dtype for dot products of few rows.
+
+The columns of a unit of work are next to each other for each step of the reduction, so that the unit reads one stream.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of point offsets, and balanced covers of points by tiles, for the loop nests."""
+"""Tables of offsets of points, and balanced covers of points by register tiles, for the loop nests of contractions."""
 
 from __future__ import annotations
 

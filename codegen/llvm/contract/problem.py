@@ -1,4 +1,7 @@
-"""A contraction for the loop nest: groups x points x channels, and a reduction with offsets into input and weights."""
+"""`Problem`: the common form of convolutions and matrix products, which the loop nest in `tiles.py` computes.
+
+A problem has groups x points x channels, and a reduction with offsets into the input and into the weights.
+"""
 
 from __future__ import annotations
 

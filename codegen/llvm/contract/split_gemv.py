@@ -1,5 +1,8 @@
-"""Products of several rows with weights that are read from memory, in place: dot products whose reduction is divided
-into parts, so that the rows are in the L1 cache while the columns of a unit of work are read."""
+"""Matrix products of 5 to 8 rows as dot products, for large weights.
+
+Packing such weights would double the memory of a model, so they are read in place. The reduction is divided into parts,
+so that a part of all rows stays in the L1 cache while the columns of a unit of work are read.
+"""
 
 from __future__ import annotations
 

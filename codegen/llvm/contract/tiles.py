@@ -1,5 +1,7 @@
-"""The loop nest around the micro-kernel: units of parallel work, blocks of points, panels of channels, parts of the
-reduction.
+"""The loop nest around the micro-kernel of a contraction.
+
+It divides groups, blocks of points and panels of channels into units of parallel work. In a unit it runs the
+micro-kernel on each register tile, for each part of the reduction.
 """
 
 from __future__ import annotations

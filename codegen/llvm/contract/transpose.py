@@ -1,5 +1,7 @@
-"""Transposes: stores sums so that registers of filters become rows of weights, and packs rows of weights in registers
-of filters."""
+"""Transposes between rows of weights, as users store them, and registers of filters, as weight gradients sum them.
+
+One function stores sums as rows of weights. The other packs rows of weights in panels of filters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The input and output transforms of Winograd convolution: functions that all such layers of a module share."""
+"""Functions that transform tiles for Winograd convolution and its weight gradient: of the input, the cotangent, the
+products, and filters that are stored as taps. All layers of a module share them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Emits kernels whose units of work are the rows of a value in order, so that a caller can run them on any rows."""
+"""Emits a kernel as a function whose unit i computes row i of the result, so that a caller can run it on any rows."""
 
 from __future__ import annotations
 

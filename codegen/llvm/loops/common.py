@@ -1,7 +1,7 @@
 """Computes before the loops of a kernel what all points of its nest have in common.
 
-These are the elements that all points read, such as the numbers of an operator, and expressions of these. A loop would
-load them again for each vector, because a store could change them as far as LLVM knows.
+These are elements that all points read, such as the numbers of an operator, and expressions of these. LLVM cannot move
+them out of a loop itself, because it cannot exclude that a store changes them.
 """
 
 from __future__ import annotations

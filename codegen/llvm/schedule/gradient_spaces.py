@@ -1,4 +1,4 @@
-"""The spaces of schedules of weight gradients of convolutions."""
+"""The spaces of schedules, for tuning, of the weight gradients of convolutions."""
 
 from __future__ import annotations
 

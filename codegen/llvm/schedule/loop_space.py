@@ -1,4 +1,4 @@
-"""The space of the choices for the loops of a kernel without contraction."""
+"""The space of schedules, for tuning, of the loops of a kernel without contraction."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The base class of spaces of schedules, and the register tiles that several of them contain.
+"""The base class of spaces of schedules, for tuning, and the register tiles that several spaces contain.
 
-Space    the schedules of one kind that compute the right result: `contains`, and the `neighbours` of one of them
+Space    the schedules of one kind that compute the right result for a kernel: `contains` tests a schedule, and
+         `neighbours` are those that differ from one in a single decision
 """
 
 from __future__ import annotations

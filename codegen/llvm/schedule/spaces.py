@@ -1,8 +1,7 @@
-"""Describes which schedules of a kernel are right, and which are near a given one, for a search.
+"""Lists, for tuning, which schedules compute the right result for a kernel, and which are neighbours of a given one.
 
-A kind of schedule has one `Space`, and the table `_SPACES` lists the spaces of each class of kernels. Only schedules of
-different kinds, Winograd's of different tiles, and those of gradients and loops round differently: they add in another
-order.
+The table `_SPACES` has the spaces of each class of kernels; a kind of schedule has one `Space`. Schedules of one space
+give the same bits, except those of Winograd with other tiles, of gradients and of loops, which add in another order.
 """
 
 from __future__ import annotations

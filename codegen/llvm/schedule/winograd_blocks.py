@@ -1,8 +1,9 @@
-"""Chooses the blocks of tiles of a Winograd convolution, by the multiply-adds and the memory traffic of each way.
+"""Chooses how many tiles of a Winograd convolution are computed as one block, and in how many launches.
 
-Panels of output channels are computed one after the other, each for all frequencies. Until a panel begins again, the
-transformed inputs of the block, the panel's weights and its products pass through the L2 cache; the share that does not
-fit is read from a farther one. Small blocks keep inputs in the L2 cache, and read the weights more often.
+A block is transformed, then multiplied with each panel of filters, for all frequencies. The inputs of the block, the
+weights of a panel and its products pass through the L2 cache; what does not fit is read again from farther away. Small
+blocks keep their inputs in the L2 cache, but read the weights more often. The choice compares multiply-adds and memory
+traffic.
 """
 
 from __future__ import annotations
