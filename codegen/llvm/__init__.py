@@ -5,11 +5,13 @@
     schedule/                      how kernels are computed: numbers only
     contract/, loops/, routines/   LLVM IR of contractions, of loop nests, and of primitives without a kernel
     control, chain, halos          loops and branches; blocks of rows; zeroed halos
-    emitter, instructions, arithmetic, types, scalars, vmath*      build LLVM modules as text
-    kernel_module, numbered, inner_kernels, shared                 divide code into pieces that programs share
     dynamic_function               code for extents that are arguments
     compile, library               call LLVM
-    support, support_workers, probes                               the native code of the thread pool, and probes
+    support, support_workers       the native code of the thread pool
+    probes                         native code that measures the machine
+
+Modules are built as text by `emitter`, `instructions`, `arithmetic`, `types`, `scalars` and `vmath`. `kernel_module`,
+`numbered`, `inner_kernels` and `shared` divide the code into pieces that programs share.
 
 docs/design has the reasons: contractions.md, kernels.md and first-results.md.
 """
