@@ -1,33 +1,33 @@
 """The native support module: the loop that runs a program's launches, and the threads that share each launch.
 
-A kernel is `void(ptr arguments, i64 begin, i64 end, i32 worker)`. A launch record is four 8-byte slots
+Launches. A kernel is `void(ptr arguments, i64 begin, i64 end, i32 worker)`. A launch record is four 8-byte slots
 
     { kernel, arguments, count, grain }
 
-which runs the kernel over [0, count) of its parallel axis. `mxf_run(records, n)` runs n records in order; a program is
-one such native call. A launch of more than `grain` is divided into chunks that threads take one by one; the launch ends
-when all chunks are finished.
+and runs the kernel over [0, count) of its parallel axis. `mxf_run(records, n)` runs n records in order; a program is
+one such native call. A launch of more than `grain` units is divided into chunks, which threads take one by one. The
+launch ends when all chunks are finished.
 
-There are up to 8 chunks per thread, or 32, each at least `grain`. With n < 8 threads, for which a chunk costs less,
-they can be smaller by n / 8. Their number is a multiple of the threads if it is not less, and their sizes differ by at
-most one. Chunks of 1024 and more start at multiples of 64, and can be smaller by this rounding, so that aligned vectors
-stay aligned.
+Chunks. A launch has up to 8 chunks per thread, or 32, each of at least `grain` units. With n < 8 threads, for which a
+chunk costs less, chunks can be smaller by n / 8. The number of chunks is a multiple of the threads if it is not less.
+Their sizes differ by at most one. Chunks of 1024 units and more start at multiples of 64, and can be smaller by this
+rounding, so that aligned vectors stay aligned.
 
-Threads with even numbers take the chunks of the first half in order, the others those of the second half; a thread
-whose half is empty takes chunks from the end of the other. So a thread finds in its own cache what it read and wrote
-there in the launch before. A launch of the same kernel as the launch before runs in the opposite order: of a recurrent
-layer's weights, those that the last step read last are read first.
+Halves. Threads with even numbers take the chunks of the first half in order, the others those of the second half. A
+thread whose half is empty takes chunks from the end of the other. So a thread finds in its own cache what it read and
+wrote there in the launch before. A launch of the same kernel as the launch before runs in the opposite order, so it
+begins with the data that was read last.
 
-`mxf_pieces` is a kernel over a table of pieces, four 8-byte slots each: { kernel, arguments, begin, end }. Piece i runs
-its kernel over [begin, end). One launch of it runs launches that are independent of each other on all threads, and the
-threads wait for each other once and not after each of them. `mxf_copy` is a kernel over bytes: it copies its second
-argument to its first.
+Further kernels. `mxf_pieces` is a kernel over a table of pieces, four 8-byte slots each: { kernel, arguments, begin,
+end }. Piece i runs its kernel over [begin, end). One launch of it runs launches that are independent of each other on
+all threads, and the threads wait for each other once and not after each of them. `mxf_copy` is a kernel over bytes: it
+copies its second argument to its first.
 
-Workers are numbered from 1; the caller of `mxf_run` is worker 0. A call from inside a kernel, or during a launch of
-another thread, runs its launch alone as worker 0. So within one run the numbers of working threads are always distinct,
-but two threads must not run the SAME program at once, because both could be its worker 0.
+Workers. The caller of `mxf_run` is worker 0; the others are numbered from 1. A call from inside a kernel, or during a
+launch of another thread, runs its launch alone as worker 0. So within one run the numbers of working threads are always
+distinct. Two threads must not run the same records and memory at once, because both could be their worker 0.
 
-The protocol (fields of the state; those that are written often have their own cache line):
+The protocol. These are fields of the state; those that are written often have their own cache line:
 
     busy       acquired by compare-and-swap for the duration of a launch; a thread that fails runs its launch alone
     remaining  chunks not yet taken. A thread takes one by a decrement of a value above 0. This pins the description of
@@ -38,12 +38,13 @@ The protocol (fields of the state; those that are written often have their own c
     epoch      counts launches. Idle workers poll it for `mxf_spin_ns` and then sleep on it (futex)
     sleepers   the number of sleeping workers: a new launch wakes them if it is not 0
 
-The state is one page, which is zero in a forked child (MADV_WIPEONFORK): threads do not survive a fork, and zero means
-"not started", so the child starts its own threads with its first launch. The settings are outside of this page.
+Forks. The state is one page, which is zero in a forked child (MADV_WIPEONFORK). Threads do not survive a fork, and zero
+means "not started", so the child starts its own threads with its first launch. The settings are outside of this page.
 
-Workers are pinned to one CPU each, and one CPU is left for the caller. On some systems an unpinned thread wakes up on
-the CPU of its waker, where it waits for milliseconds. If the caller has moved to a worker's CPU, that worker moves to
-the free CPU."""
+Pinning. Workers are pinned to one CPU each, and one CPU is left for the caller. On some systems an unpinned thread
+wakes up on the CPU of its waker, where it waits for milliseconds. If the caller has moved to a worker's CPU, that
+worker moves to the free CPU.
+"""
 
 from __future__ import annotations
 
