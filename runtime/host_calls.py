@@ -1,5 +1,7 @@
-"""Calls Python functions from programs: passes arrays in and out, and stores exceptions for the caller of the program,
-because no exception can pass through native code."""
+"""Calls Python functions from compiled programs, and passes arrays in and out.
+
+No exception can pass through native code. So an exception is stored, and raised when the program has ended.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Runs a program on a device whose kernels are launched one by one. Each launch gets the addresses of its places."""
+"""Runs a program on a device whose kernels are launched one by one, from Python. Each launch gets the addresses of its
+places.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of parameters: when the version changes, a program computes values again that depend only on parameters."""
+"""Versions of parameters. If the version changes, a program computes again what depends on parameters alone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Combines programs that are independent of each other into one program, which runs as one native call.
 
-Launch k of all programs is a group: its launches run at the same time. What a program copies after its launches, the
-combination copies by launches. It is made of compiled programs: it compiles nothing, and has the code of its programs.
+Launch k of all programs is a group: its launches run at the same time. Copies that a program does after its launches
+become launches of the combination. It has the code of its programs and compiles nothing. The updates of all weights of
+a network are such a program (`frontend/optimizer/fused.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The threads that run kernels, and the native call that runs a program.
+"""Loads the thread pool, the native code that runs programs, and binds it to Python.
 
-`codegen/llvm/support.py` emits the native code of that call. `support_object.py` finds its object; this module
-loads it and binds it to Python.
+`codegen/llvm/support.py` emits the code and describes it. `support_object.py` finds its object file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Functions that load symbolic numbers from the arguments of their launch, wherever an emitter uses one as a constant.
+"""Functions for dynamic shapes: where an emitter uses a symbolic number as a constant, the function loads it from the
+arguments of its launch.
 
-So every emitter emits code for dynamic shapes if the extents are symbolic: known numbers are part of the code, symbolic
-numbers are arguments. A decision that depends on a symbolic number adds a guard to its trace.
+So every emitter emits code for dynamic shapes if extents are symbolic (`ir/symbolic.py`). Known numbers are part of the
+code. A decision that depends on a symbolic number adds a guard to its trace.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The second half of the support module: takes chunks, and starts, pins and stops workers. `support.py` explains the
-protocol and $words."""
+"""The part of the support module that takes chunks, and that starts, pins and stops workers. `support.py` explains the
+protocol and replaces $words in the text.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Copies the few channels of a row-major image into blocks, in which positions that are a stride apart are a channel.
+"""Copies an image into blocks of channels in which positions that are a stride apart have become channels.
 
-A convolution with stride s is then one with stride 1 over s * s as many channels, which Winograd's transforms can
-compute. Channel (p * s + q) * channels + c of position (y, x) is the input's channel c at (y * s + p, x * s + q).
+A convolution with stride s over few channels is then one with stride 1 over s * s as many, which Winograd's transforms
+can compute. Channel (p * s + q) * channels + c of position (y, x) is the image's channel c at (y * s + p, x * s + q).
 """
 
 from __future__ import annotations

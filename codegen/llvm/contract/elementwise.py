@@ -1,4 +1,6 @@
-"""The slow path for epilogues: reads sums from the workspace and computes any expression, one element at a time."""
+"""The slow path for epilogues of contractions: reads sums from the workspace and computes any expression of them, one
+element at a time.
+"""
 
 from __future__ import annotations
 

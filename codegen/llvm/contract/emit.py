@@ -1,5 +1,7 @@
-"""Schedules contractions and emits their launches: the registry of kinds of schedules, and the package's entry
-points."""
+"""The entry points of the package: chooses a schedule for a contraction, and emits its launches.
+
+`KINDS` lists the kinds of schedules, in order of preference.
+"""
 
 from __future__ import annotations
 

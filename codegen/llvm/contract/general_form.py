@@ -1,9 +1,8 @@
-"""Matrix products of run-time extents: divides a product into a form, which determines the code, and numbers of the
-launch.
+"""Matrix products whose extents are arguments of the launch: divides a product into a form and numbers.
 
-The form consists of dtypes, whether the columns of the right operand are contiguous, and the epilogue (which operands
-it reads along rows, along columns, or both). Extents, strides, blocks and whether the right operand is packed are
-numbers.
+The form determines the code: dtypes, whether the columns of the right operand are contiguous, and the epilogue (which
+operands it reads along rows, along columns, or both). The numbers are arguments: extents, strides, blocks, and whether
+the right operand is packed. `general_product.py` emits the code of a form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Emits matrix products of run-time extents: the same code for all shapes of a form (`general_form.py`)."""
+"""Emits matrix products whose extents are arguments of the launch: one piece of code for each form.
+
+`general_form.py` defines forms.
+"""
 
 from __future__ import annotations
 

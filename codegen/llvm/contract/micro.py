@@ -1,10 +1,9 @@
-"""The micro-kernel of every contraction: a tile of points times vectors of channels, whose sums stay in registers
-during the whole reduction.
+"""The micro-kernel of contractions: computes a register tile, some points times some vectors of channels.
 
-The reduction is a loop over a table of input offsets, with `unroll` products per step. Points are addressed through
-tables of offsets too. So one body serves any window, stride, halo and shape, matrix products, and the products of a
-Winograd transform. Kernels of a module share bodies by name: numbers in which they differ are passed at run time, as
-`n`, tables and the context.
+All sums of the tile are in registers while it adds up a part of the reduction, or all of it. The reduction is a loop
+over a table of input offsets, with `unroll` products per step. Points are addressed through tables of offsets too. So
+one body serves any window, stride, halo and shape, matrix products, and the products of a Winograd transform. Kernels
+of a module share bodies by name: numbers in which they differ are passed at run time, as `n`, tables and the context.
 
 The context is an array of 8-byte slots: the addresses of the tables, then for the result and for each operand of the
 epilogue its address at the panel's first channel and the stride between blocks of channels.

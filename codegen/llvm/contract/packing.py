@@ -1,6 +1,9 @@
-"""Packs weights in panels: the weights of each block of output channels in the order of the micro-kernel's loads.
+"""Packs weights in panels, each of which has the weights of a block of output channels in the order in which the
+micro-kernel loads them.
 
-If a product has several parts, a panel holds for each vector of channels that vector of every part."""
+A product can have several parts, such as the gates of a recurrent cell. A panel then has, for each vector of channels,
+that vector of every part.
+"""
 
 from __future__ import annotations
 

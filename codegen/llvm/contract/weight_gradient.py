@@ -1,9 +1,9 @@
-"""The loop nest of weight gradients: units of parallel work, parts of the reduction, panels of filters, tiles of
-weights.
+"""The loop nest of the weight gradients of convolutions, around the micro-kernel in `weight_gradient_tile.py`.
 
-The sums of a unit are stored [panel][weight][filter] until the last part of the reduction; then each panel is stored
-transposed, as rows of weights. The sum of a part starts at zero and is added to the sums of the parts before, which
-loses less precision than one long sum.
+It divides weights and panels of filters into units of parallel work, and the reduction over positions into parts. The
+sums of a unit are stored [panel][weight][filter] until the last part; then each panel is stored transposed, as rows of
+weights. The sum of a part starts at zero and is added to the sums of the parts before, which loses less precision than
+one long sum.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The micro-kernel of weight gradients: a tile of weights times registers of filters, whose sums stay in registers for
-a part of the reduction.
+"""The micro-kernel of weight gradients: computes a register tile, some weights times some registers of filters.
 
-The reduction is a loop over two tables of offsets, into the data and into the cotangent; each step reads `unroll`
-neighbouring positions. The weights are addresses in the data too, from a table of offsets. So one body serves any
-window, stride, halo and shape, and the products of Winograd's transforms.
+All sums of the tile are in registers for a part of the reduction. The reduction is a loop over two tables of offsets,
+into the data and into the cotangent; each step reads `unroll` neighbouring positions. The weights are addresses in the
+data too, from a table of offsets. So one body serves any window, stride, halo and shape, and the products of Winograd's
+transforms.
 """
 
 from __future__ import annotations

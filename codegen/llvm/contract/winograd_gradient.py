@@ -1,5 +1,7 @@
-"""Weight gradients by Winograd: tiles of the data and of the cotangent are transformed, multiplied for each frequency
-by the micro-kernel of weight gradients, summed over all tiles, and transformed back to 3x3 taps.
+"""Weight gradients of 3x3 convolutions by Winograd.
+
+Tiles of the data and of the cotangent are transformed. The micro-kernel of weight gradients multiplies them for each
+frequency and sums over all tiles. The sums are transformed back to 3x3 taps.
 
 The workspace holds the transformed operands V[channel block][frequency][tile][channel], which products read frequency
 by frequency, and the sums of products U[frequency][panel][input channel][filter]. Frequencies are padded by a cache

@@ -1,4 +1,4 @@
-"""Derives the schedule of a contraction from the target's registers, caches and threads, with formulas only."""
+"""Derives schedules of matrix products and convolutions, by formulas from the registers, caches and threads of a CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Schedules of kernels. The other modules of this package derive them; emitters follow them."""
+"""The classes of schedules: frozen dataclasses of numbers. The other modules of this package derive them, and emitters
+follow them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory layout of the operands of a matrix product, which determines whether they are packed."""
+"""The memory layout of the operands of a matrix product, which determines whether they are packed or read in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derives the schedules of weight gradients of convolutions."""
+"""Derives the schedules of the weight gradients of convolutions, by formulas from the properties of a CPU."""
 
 from __future__ import annotations
 
