@@ -1,5 +1,6 @@
-"""Binds the parameters of a program, for compiled folders: the program then reads all that depends on them from one block
-of memory, which is computed once.
+"""Binds the parameters of a program, for compiled folders.
+
+The program then reads all that depends on them from one block of memory, which is computed once.
 """
 
 from __future__ import annotations

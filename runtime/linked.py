@@ -1,8 +1,8 @@
-"""Links programs into one, which runs them in order by one native call. The linked program owns the buffers through which
-they exchange values.
+"""Links programs into one, which runs them in order by one native call.
 
-It consists of compiled programs. It has their machine code and compiles nothing, so its results equal theirs bit for
-bit. A backward pass is such a program (`frontend/ndarray/linked_tape.py`).
+The linked program owns the buffers through which they exchange values. It consists of compiled programs: it has their
+machine code and compiles nothing, so its results equal theirs bit for bit. A backward pass is such a program
+(`frontend/ndarray/linked_tape.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Derives schedules of matrix products and convolutions, by formulas from the registers, caches and threads of a CPU."""
+"""Derives schedules of matrix products and convolutions by formulas, from registers, caches and threads of a CPU."""
 
 from __future__ import annotations
 
