@@ -23,7 +23,7 @@ from mxforge.codegen.llvm.schedule.kinds import (
     WinogradSchedule,
 )
 from mxforge.codegen.llvm.schedule.spaces import allows, alternatives, spaces
-from mxforge.codegen.llvm.target import AVX2
+from mxforge.codegen.llvm.target import AVX2, AVX512
 from mxforge.ir.kernel import Kernel
 from mxforge.ir.types import Layout
 
@@ -141,6 +141,19 @@ ILLEGAL = {
     "many positions": ("depthwise gradient", {"columns": 99}),
     "no taps": ("depthwise gradient", {"rows": 0}),
 }
+
+
+@pytest.mark.parametrize("side", [3, 40])
+def test_tiles_of_a_block_prefetch_the_next_weights_once(side: int) -> None:
+    """A convolution of few points prefetches in every step more than one of many points, which shares it among them."""
+    kernel = conv_kernel((1, 512, side, side), (512, 512, 1, 1), ConvSpec((1, 1), (0, 0), (1, 1)), x_layout=BLOCKED)
+    for target in (AVX2, AVX512):
+        schedule = schedule_contraction(kernel, target, PARAMETERS)
+        assert isinstance(schedule, TileSchedule)
+        step = target.lanes() * schedule.main.vectors * schedule.lanes // 16
+        tiles = -(-schedule.points // schedule.main.rows)
+        assert schedule.prefetch == min(24, -(-step // tiles)), schedule
+        assert (schedule.prefetch > 8) == (side == 3 and target is AVX512)
 
 
 @pytest.mark.parametrize("name", ILLEGAL)
