@@ -16,7 +16,8 @@ rounding, so that aligned vectors stay aligned.
 Halves. Threads with even numbers take the chunks of the first half in order, the others those of the second half. A
 thread whose half is empty takes chunks from the end of the other. So a thread finds in its own cache what it read and
 wrote there in the launch before. A launch of the same kernel as the launch before runs in the opposite order, so it
-begins with the data that was read last.
+begins with the data that was read last. One of n threads takes an n-th of the chunks that are left in a half at a time,
+and at least one: taking chunks one by one costs a thread up to 0.2 microseconds each.
 
 Further kernels. `mxf_pieces` is a kernel over a table of pieces, four 8-byte slots each: { kernel, arguments, begin,
 end }. Piece i runs its kernel over [begin, end). One launch of it runs launches that are independent of each other on
@@ -30,9 +31,10 @@ distinct. Two threads must not run the same records and memory at once, because 
 The protocol. These are fields of the state; those that are written often have their own cache line:
 
     busy       acquired by compare-and-swap for the duration of a launch; a thread that fails runs its launch alone
-    remaining  chunks not yet taken. A thread takes one by a decrement of a value above 0. This pins the description of
-               the launch, which is read only afterwards. A late worker finds no chunk, or joins the next launch
-    taken      for each half, the chunks that its own threads have taken (low 32 bits) and the others (high 32 bits)
+    ranges     the chunks not yet taken: bits 0 to 14 are the first of the first half and bits 16 to 30 its end, bits 32
+               to 46 and 48 to 62 those of the second half, and bit 63 is set if the launch runs in the opposite order.
+               A thread takes chunks by a compare-and-swap. This pins the description of the launch, which is read only
+               afterwards. A late worker finds no chunk, or joins the next launch
     done       chunks finished. The caller waits for chunks and never for workers, so a worker that the system has
                suspended outside of a chunk causes no delay
     epoch      counts launches. Idle workers poll it for `mxf_spin_ns` and then sleep on it (futex)
@@ -70,7 +72,7 @@ _MASK_BYTES = 128  # sets of up to 1024 CPUs
 _LINES: tuple[tuple[tuple[str, int], ...], ...] = (
     (("busy", 4),),
     (("epoch", 4),),
-    (("remaining", 4), ("padding", 4), ("taken", 16)),
+    (("ranges", 8),),
     (("done", 4), ("caller_sleeps", 4)),
     (("sleepers", 4),),
     (("kernel", 8), ("arguments", 8), ("count", 8), ("chunks", 4), ("shift", 4), ("units", 8), ("reversed", 4)),
@@ -324,12 +326,17 @@ post:
   store i32 %chunks32, $chunks
   store i32 %shift32, $shift
   store i64 %units, $units
-  %first_half = getelementptr i64, $taken, i64 0
-  %second_half = getelementptr i64, $taken, i64 1
-  store atomic i64 0, ptr %first_half monotonic, align 8
-  store atomic i64 0, ptr %second_half monotonic, align 8
   store atomic i32 0, $done release, align 4
-  store atomic i32 %chunks32, $remaining release, align 4
+  %middle = lshr i64 %chunks, 1
+  %end_of_first = shl i64 %middle, 16
+  %start_of_second = shl i64 %middle, 32
+  %end_of_second = shl i64 %chunks, 48
+  %opposite64 = zext i32 %reversed to i64
+  %order = shl i64 %opposite64, 63
+  %first_half = or i64 %end_of_first, %order
+  %second_half = or i64 %start_of_second, %end_of_second
+  %ranges = or i64 %first_half, %second_half
+  store atomic i64 %ranges, $ranges release, align 8
   %old_epoch = atomicrmw add $epoch, i32 1 seq_cst
   %asleep = load atomic i32, $sleepers seq_cst, align 4
   %any = icmp sgt i32 %asleep, 0

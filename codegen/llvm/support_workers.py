@@ -19,65 +19,102 @@ define internal i64 @chunk_begin(i64 %index, i32 %chunks32) alwaysinline {
   ret i64 %bounded
 }
 
-; The next chunk for a thread that has decremented `remaining`, so there is one: of its half if that has any.
-define internal i32 @chunk_index(i32 %id, i32 %chunks) alwaysinline {
+; Takes chunks for a thread: first | end << 32, with bit 63 if the last of them is to run first; 0 if none are left.
+define internal i64 @take(i32 %id) alwaysinline {
 entry:
-  %home = and i32 %id, 1
-  %reversed32 = load i32, $reversed
-  %reversed = icmp ne i32 %reversed32, 0
-  %middle = lshr i32 %chunks, 1
-  %rest = sub i32 %chunks, %middle
-  br label %try
+  %threads = load i32, ptr @mxf_threads
+  %home32 = and i32 %id, 1
+  %home = zext i32 %home32 to i64
+  %own = shl i64 %home, 5
+  %other = xor i64 %own, 32
+  %seen = load atomic i64, $ranges acquire, align 8
+  br label %look
+look:
+  %word = phi i64 [%seen, %entry], [%now, %try]
+  %own_word = lshr i64 %word, %own
+  %own_count = call i32 @untaken(i64 %own_word)
+  %away = icmp eq i32 %own_count, 0
+  %half = select i1 %away, i64 %other, i64 %own
+  %half_word = lshr i64 %word, %half
+  %left = call i32 @untaken(i64 %half_word)
+  %none = icmp eq i32 %left, 0
+  br i1 %none, label %exit, label %try
 try:
-  %half = phi i32 [%home, %entry], [%other, %try]
-  %second = icmp ne i32 %half, 0
-  %away = icmp ne i32 %half, %home
-  %p = getelementptr i64, $taken, i32 %half
-  %one = select i1 %away, i64 4294967296, i64 1
-  %before = atomicrmw add ptr %p, i64 %one monotonic
-  %by_owners = trunc i64 %before to i32
-  %high = lshr i64 %before, 32
-  %by_others = trunc i64 %high to i32
-  %gone = add i32 %by_owners, %by_others
-  %size = select i1 %second, i32 %rest, i32 %middle
-  %fits = icmp ult i32 %gone, %size
-  %other = xor i32 %half, 1
-  br i1 %fits, label %place, label %try
-place:
-  %k = select i1 %away, i32 %by_others, i32 %by_owners
-  %start = select i1 %second, i32 %middle, i32 0
-  %up = add i32 %start, %k
-  %end = add i32 %start, %size
-  %down0 = sub i32 %end, %k
-  %down = sub i32 %down0, 1
-  %falls = icmp ne i1 %away, %reversed
-  %index = select i1 %falls, i32 %down, i32 %up
-  ret i32 %index
+  %part = udiv i32 %left, %threads
+  %some = icmp ugt i32 %part, 1
+  %taken32 = select i1 %some, i32 %part, i32 1
+  %taken = zext i32 %taken32 to i64
+  %reversed = icmp slt i64 %word, 0
+  %falls = icmp ne i1 %reversed, %away
+  %at_end = add i64 %half, 16
+  %rises_by = shl i64 %taken, %half
+  %falls_by = shl i64 %taken, %at_end
+  %risen = add i64 %word, %rises_by
+  %fallen = sub i64 %word, %falls_by
+  %next = select i1 %falls, i64 %fallen, i64 %risen
+  %swap = cmpxchg weak $ranges, i64 %word, i64 %next seq_cst acquire
+  %now = extractvalue { i64, i1 } %swap, 0
+  %owned = extractvalue { i64, i1 } %swap, 1
+  br i1 %owned, label %owner, label %look
+owner:
+  %next_half = lshr i64 %next, %half
+  %next_end = lshr i64 %next_half, 16
+  %low = select i1 %falls, i64 %next_end, i64 %half_word
+  %first = and i64 %low, 32767
+  %end = add i64 %first, %taken
+  %high = shl i64 %end, 32
+  %both = or i64 %first, %high
+  %order = zext i1 %falls to i64
+  %sign = shl i64 %order, 63
+  %found = or i64 %both, %sign
+  ret i64 %found
+exit:
+  ret i64 0
+}
+
+define internal i32 @untaken(i64 %half) alwaysinline {
+  %first0 = trunc i64 %half to i32
+  %first = and i32 %first0, 32767
+  %end0 = lshr i32 %first0, 16
+  %end = and i32 %end0, 32767
+  %left = sub i32 %end, %first
+  ret i32 %left
 }
 
 define internal void @take_chunks(i32 %id) {
 entry:
   br label %look
 look:
-  %left = load atomic i32, $remaining acquire, align 4
-  %some = icmp sgt i32 %left, 0
-  br i1 %some, label %take, label %exit
-take:
-  %before = atomicrmw sub $remaining, i32 1 seq_cst
-  %got = icmp sgt i32 %before, 0
-  br i1 %got, label %run, label %exit
+  %found = call i64 @take(i32 %id)
+  %some = icmp ne i64 %found, 0
+  br i1 %some, label %run, label %exit
 run:
+  %first = and i64 %found, 4294967295
+  %end0 = lshr i64 %found, 32
+  %end = and i64 %end0, 32767
+  %size = sub i64 %end, %first
   %chunks = load i32, $chunks
   %kernel = load ptr, $kernel
   %arguments = load ptr, $arguments
-  %index32 = call i32 @chunk_index(i32 %id, i32 %chunks)
-  %index = zext i32 %index32 to i64
-  %begin = call i64 @chunk_begin(i64 %index, i32 %chunks)
+  %falls = icmp slt i64 %found, 0
+  %last_index = sub i64 %end, 1
+  br label %chunk
+chunk:
+  %done_here = phi i64 [0, %run], [%done_next, %chunk]
+  %up = add i64 %first, %done_here
+  %down = sub i64 %last_index, %done_here
+  %index = select i1 %falls, i64 %down, i64 %up
   %after = add i64 %index, 1
-  %end = call i64 @chunk_begin(i64 %after, i32 %chunks)
-  call void %kernel(ptr %arguments, i64 %begin, i64 %end, i32 %id)
-  %done0 = atomicrmw add $done, i32 1 seq_cst
-  %done = add i32 %done0, 1
+  %from = call i64 @chunk_begin(i64 %index, i32 %chunks)
+  %to = call i64 @chunk_begin(i64 %after, i32 %chunks)
+  call void %kernel(ptr %arguments, i64 %from, i64 %to, i32 %id)
+  %done_next = add i64 %done_here, 1
+  %more = icmp ult i64 %done_next, %size
+  br i1 %more, label %chunk, label %finish
+finish:
+  %count = trunc i64 %size to i32
+  %done0 = atomicrmw add $done, i32 %count seq_cst
+  %done = add i32 %done0, %count
   %last = icmp eq i32 %done, %chunks
   br i1 %last, label %report, label %look
 report:
