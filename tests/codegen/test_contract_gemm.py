@@ -158,11 +158,37 @@ def test_the_rest_of_a_reduction_needs_no_further_micro_kernel() -> None:
 
 def test_a_large_product_prefetches_its_weights() -> None:
     """They come from memory, or from the cache that threads share."""
-    kernel = gemm_kernel((), 140, 2600, 650, transposed=(False, True))
+    kernel = gemm_kernel((), 512, 2600, 650, transposed=(False, True))
     schedule = schedule_contraction(kernel, HOST, frozenset("b"))
     assert isinstance(schedule, TileSchedule)
     assert schedule.reduction_outside
     assert schedule.prefetch > 0
+
+
+def test_a_product_whose_inputs_and_panels_fit_the_l2_cache_is_not_split() -> None:
+    kernel, target = gemm_kernel((), 140, 2600, 650, transposed=(False, True)), replace(AVX512, l2_bytes=1 << 20)
+    schedule = schedule_contraction(kernel, target, frozenset("b"))
+    assert isinstance(schedule, TileSchedule)
+    assert (schedule.steps, schedule.panels) == (0, 1)
+    assert schedule.prefetch > 0
+    smaller = schedule_contraction(kernel, replace(target, l2_bytes=1 << 19), frozenset("b"))
+    assert isinstance(smaller, TileSchedule)
+    assert smaller.steps > 0
+
+
+def test_a_product_of_few_rows_prefetches_its_own_panel() -> None:
+    kernel, module = gemm_kernel((), 4, 32, 24, transposed=(False, True)), ModuleBuilder(AVX2)
+    schedule = TileSchedule(lanes=8, main=RegisterTile(4, 4), last=None, points=4, panels=1, ahead=4096)
+    emit_contraction(kernel, schedule, AVX2, module, "product")
+    assert module.text().count("call void @llvm.prefetch") == 8  # the loop has 4 products of two lines each
+
+
+@pytest.mark.parametrize(("target", "rows"), [(AVX512, 4), (AVX2, 2)], ids=["avx512", "avx2"])
+def test_only_products_that_take_as_long_as_reading_prefetch_their_panel(target: CpuTarget, rows: int) -> None:
+    for few, prefetches in ((rows - 1, False), (rows, True)):
+        schedule = schedule_contraction(gemm_kernel((), few, 2600, 650), target, frozenset("b"))
+        assert isinstance(schedule, TileSchedule)
+        assert (schedule.ahead > 0) == prefetches
 
 
 @pytest.mark.parametrize(("target", "rows"), [(AVX512, 8), (AVX2, 4)], ids=["avx512", "avx2"])

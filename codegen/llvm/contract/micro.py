@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ....ir.types import DType
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
-from ..types import I1, I32, I64, PTR, Type, memory_type_of, type_of
+from ..types import I1, I8, I32, I64, PTR, Type, memory_type_of, type_of
 from .vector_epilogue import Access, Operand, VectorEpilogue, constantly, evaluate, sum_name
 
 
@@ -30,7 +30,8 @@ class MicroKernel:
     `rest` are products after the last step. `split`: sums are loaded from `acc` unless this is the first part of the
     reduction, and stored there unless it is the last, which has the rest. `in_place`: weights are rows with a stride,
     not a packed panel. `valid`: the number of channels of the panel that are not padding (0: all). `parts`: vectors
-    next to each other hold so many sums of the same channels.
+    next to each other hold so many sums of the same channels. `ahead`: each product prefetches the weights
+    so many bytes after its own.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class MicroKernel:
     rest: tuple[int, ...] = ()
     split: bool = False
     prefetches: bool = False
+    ahead: int = 0
     in_place: bool = False
     valid: int = 0
     parts: int = 1
@@ -177,6 +179,8 @@ class _Body:
         f, spec = self.f, self.spec
         start = 0 if spec.in_place else u * spec.vectors * spec.lanes
         w = [self._weight(f.gep(weights, start + j * spec.lanes, self.weight), j) for j in range(spec.vectors)]
+        if spec.ahead:
+            self._prefetch_ahead(f.gep(weights, start, self.weight))
         for i, row in enumerate(rows):
             x = f.splat(f.load(row, self.scalar), self.vector)
             for j in range(spec.vectors):
@@ -193,6 +197,12 @@ class _Body:
         f, lines = self.f, self.args["lines"]
         with f.loop(0, lines) as line:
             f.prefetch(f.gep(self.args["next"], (step * lines + line) * (_LINE // self.weight.bytes), self.weight))
+
+    def _prefetch_ahead(self, weights: Value) -> None:
+        """Prefetch weights of a later product: as many lines as one product reads."""
+        f, spec = self.f, self.spec
+        for line in range(0, spec.vectors * spec.lanes * self.weight.bytes, _LINE):
+            f.prefetch(f.gep(weights, spec.ahead + line, I8))
 
     def _prefetch_operands(self) -> None:
         """Prefetch what the epilogue reads at these points: the inputs of gates were computed long before."""

@@ -384,6 +384,7 @@ class _Nest:
             epilogue=self.epilogue,
             split=self.split,
             prefetches=self.schedule.prefetch > 0,
+            ahead=self.schedule.ahead,
             in_place=not self.schedule.pack,
             valid=kind.valid,
             parts=self.problem.parts,

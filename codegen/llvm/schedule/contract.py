@@ -39,6 +39,14 @@ _AHEAD = 2 << 10
 """The distance in bytes at which a right operand is prefetched that is read in place from memory. That of 4 rows then
 takes 0.8 of the time, that of one row is as fast without (measured on Zen 5)."""
 
+_AHEAD_IN_PANEL = 4 << 10
+"""The distance in bytes at which a product of few rows prefetches the weights of its panel, if its time is that of its
+arithmetic. An LSTM of 4 sequences then takes 0.97 of the time, but one of a single sequence 1.03, because its time is
+that of reading; 1 to 8 KiB are as fast, and half of the lines are not enough (measured on Zen 5)."""
+
+_BYTES_PER_CYCLE = 32
+"""Weights that arrive from a cache that threads share."""
+
 _ROWS_IN_PLACE = 16
 """Up to this many rows packing costs more than it gains for an operand that changes on every run."""
 
@@ -299,8 +307,13 @@ def block_points(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
     if e.groups * panels < 2 * target.threads:
         nest = share_points(replace(nest, steps=0, points=min(points, cached)), e, panels, target)
     if e.points <= _FEW_ROWS:  # the next panel is another one in every other launch
-        return nest
+        return replace(nest, ahead=_AHEAD_IN_PANEL if nest.pack and _hides_reading(nest, e.points, target) else 0)
     return replace(nest, prefetch=_prefetched(nest.main, nest.lanes, nest.points, target))
+
+
+def _hides_reading(nest: TileSchedule, points: int, target: Cpu) -> bool:
+    """True if the products of so many points take as long as reading their weights from a shared cache."""
+    return points * _BYTES_PER_CYCLE >= nest.lanes * 4 * target.fma_per_cycle
 
 
 def _even_points(nest: TileSchedule, e: Extent, panels: int, most: int, target: Cpu) -> int:
@@ -417,7 +430,8 @@ def _bytes_in_place(shape: GemmShape) -> int:
 
 
 def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) -> TileSchedule | None:
-    """The loop nest of a product. If the right operand is large, the reduction is split outside of the panels."""
+    """The loop nest of a product. If the right operand is large, the reduction is split outside of the panels, unless
+    inputs and panels fit the L2 cache: sums then stay in registers for the whole reduction."""
     if not has_micro_kernel(shape):
         return None
     rows, columns, inner = shape.count(shape.rows), extent_of(shape.kernel, shape.column), shape.count(shape.inner)
@@ -439,11 +453,14 @@ def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) 
         lanes=lanes, main=main, last=last, points=rows, panels=0, pack=not in_place, pack_rows=pack_rows
     )
     e = Extent(points=rows, vectors=vectors, depth=inner, groups=shape.count(shape.batches), inputs=inner)
-    return (
-        large_product(nest, e, target)
-        if known and parts == 1 and rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes
-        else block_points(nest, e, target)
-    )
+    is_large = known and parts == 1 and rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes
+    divides = is_large and not _fits_l2(inner * rows * 4, inner * main.vectors * lanes * 4, target)
+    return large_product(nest, e, target) if divides else block_points(nest, e, target)
+
+
+def _fits_l2(inputs: int, panel: int, target: Cpu) -> bool:
+    """True if the L2 cache holds the inputs, a panel of weights and the next one, all in bytes."""
+    return inputs <= target.l2_bytes // 2 and panel <= target.l2_bytes // 4
 
 
 def _widest_of_few(rows: int, vectors: int, nbytes: int, target: Cpu) -> int:

@@ -36,7 +36,8 @@ class TileSchedule(ContractionSchedule):
     panels of channels in one unit of parallel work. `steps`: reduction steps in a part of the reduction, whose weights
     stay in the cache for all points of a block (0: the reduction is not split). `reduction_outside`: the loop over
     parts is outside of the panels of a unit (GEMM) and not inside each panel. `prefetch`: cache lines of the next
-    weights that each step prefetches. `pack`: the weights are packed in panels; else they are read in place, a row of
+    weights that each step prefetches. `ahead`: each product prefetches its weights so many bytes before they are used
+    (0: only the hardware does). `pack`: the weights are packed in panels; else they are read in place, a row of
     channels for each step of the reduction. `pack_rows`: the left operand of a product is packed in blocks of rows.
     """
 
@@ -48,6 +49,7 @@ class TileSchedule(ContractionSchedule):
     steps: int = 0
     reduction_outside: bool = False
     prefetch: int = 0
+    ahead: int = 0
     pack: bool = True
     pack_rows: bool = False
 
