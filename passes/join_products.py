@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..ir.dialects.core import Broadcast, CoreBuilder, Dot, Pointwise, Reshape, Slice, without_dead_nodes
+from ..ir.dialects.core import Broadcast, CoreBuilder, Dot, Pointwise, without_dead_nodes
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.scalar import ScalarOp
 from ..ir.symbolic import is_symbolic
 from .manager import Context, Pass
+from .row_pieces import start_of, whole_of
 
 _FEWEST, _ROWS = 3, 64
 """Products of more rows are as fast alone, and what reads them can be their epilogue."""
@@ -39,7 +40,7 @@ class JoinProducts(Pass):
             done.add(weights)
             members = _independent(graph, _candidates(graph)[weights])
             if len(members) >= _FEWEST:
-                graph = _joined(_operands_first(graph, members), sorted(members, key=_start))
+                graph = _joined(_operands_first(graph, members), sorted(members, key=lambda m: start_of(m.inputs[0])))
         return graph
 
 
@@ -100,7 +101,7 @@ def _joined(graph: Graph, members: Sequence[Node]) -> Graph:
             return None
         assert isinstance(b, CoreBuilder)
         if not rows:
-            product = b.add_node(members[0].op, _whole([m.inputs[0] for m in members], b), members[0].inputs[1])
+            product = b.add_node(members[0].op, whole_of([m.inputs[0] for m in members], b), members[0].inputs[1])
             if biased is not None:
                 product = b.add(product, b.broadcast(biased[1], product.type.shape, (1,)))
             rows.update(_rows(b, product, ends))
@@ -145,32 +146,3 @@ def _rows(b: CoreBuilder, product: Value, members: Sequence[Node]) -> dict[Node,
         found[node] = b.slice_axis(product, 0, at, at + count)
         at += count
     return found
-
-
-def _piece(value: Value) -> tuple[Value, int] | None:
-    """The tensor of which `value` is a piece along the leading axis, in another shape or not, and where it starts."""
-    node = value.node
-    if node is not None and isinstance(node.op, Reshape):
-        node = node.inputs[0].node
-    if node is None or not isinstance(node.op, Slice) or any(s != 1 for s in node.op.step):
-        return None
-    whole, piece = node.inputs[0].type.shape, node.outputs[0].type.shape
-    return (node.inputs[0], node.op.start[0]) if whole[1:] == piece[1:] else None
-
-
-def _start(node: Node) -> int:
-    piece = _piece(node.inputs[0])
-    return -1 if piece is None else piece[1]
-
-
-def _whole(values: Sequence[Value], b: CoreBuilder) -> Value:
-    """The rows of all values: the tensor whose pieces they are, or a concatenation."""
-    pieces = [_piece(v) for v in values]
-    first = pieces[0]
-    if first is not None and all(p is not None and p[0] is first[0] for p in pieces):
-        source, columns = first[0], values[0].type.shape[1]
-        starts = {p[1] for p in pieces if p is not None}
-        total = sum(v.type.size for v in values)
-        if len(starts) == len(values) and total == source.type.size and source.type.layout is None:
-            return b.reshape(source, (-1, columns))
-    return b.concat(values, 0)

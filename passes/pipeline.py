@@ -25,6 +25,7 @@ from .fuse import Fuse
 from .hoist_sums import HoistSums
 from .inline_calls import InlineCalls
 from .join_products import JoinProducts
+from .join_sums import JoinSums
 from .manager import Pass
 from .narrow_weights import NarrowWeights
 from .simplify import Simplify
@@ -64,6 +65,7 @@ OPTIMISE: tuple[Pass, ...] = (
     Simplify(),  # decompositions leave identities and constant arithmetic
     EliminateCommonSubexpressions(),  # repeated broadcasts and batch-norm scales become one
     JoinProducts(),  # after equal weights are one value
+    JoinSums(),  # after loops are unrolled
     EliminateDeadCode(),
 )
 
