@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from compiled import run_program
 from loop_graphs import softmax, summed
-from mxforge.codegen.driver import compile_steps
+from mxforge.codegen.driver import compile_graph, compile_steps
 from mxforge.codegen.llvm.schedule.kinds import LoopChoice, Schedule
 from mxforge.codegen.llvm.schedule.spaces import allows, alternatives
 from mxforge.codegen.llvm.schedule.tuned import Tuned, entry_of, kernel_key
@@ -141,3 +141,15 @@ def test_a_choice_that_is_not_in_the_space_is_not_used() -> None:
     kernel = kernel_of(graph_of(relu))
     with pytest.warns(RuntimeWarning, match="tune the model again"):
         assert tuned(kernel, replace(default(kernel), block=3)).schedule(kernel, NONE) == default(kernel)
+
+
+@pytest.mark.parametrize("shape", [(40, 2600), (300, 768), (9, 130)])
+def test_threads_share_sums_over_rows_whose_rounding_does_not_depend_on_them(shape: tuple[int, int]) -> None:
+    graph = graph_of(lambda b: b.sum(b.input(tensor(*shape)), (0,)))
+    one, two, many = (compile_graph(graph, replace(HOST, threads=n)) for n in (1, 2, 16))
+    assert one.launches[0].count == 1
+    assert (two.launches[0].count > 1) == (shape[1] > 256)
+    (array,) = random_inputs(graph)
+    results = [run_program(p, [array])[0] for p in (one, two, many)]
+    assert (results[0] == results[1]).all()
+    assert (results[0] == results[2]).all()

@@ -113,7 +113,8 @@ def choose_loops(nest: Nest, dtypes: dict[str, DType], target: Cpu, by_rows: boo
     width = nest.known_extent(vector) if vector and vector not in reductions else 1
     shared = len(parallel) if by_rows else _count_units(nest, parallel, target.threads)
     outer = _product(nest, parallel[:shared])
-    block = _split_vector(width, outer, lanes, target.threads)
+    reduced = _product(nest, reductions) if vector not in reductions else 1
+    block = _split_vector(width, outer, lanes, reduced, target.threads)
     elements = max(1, _product(nest, parallel[shared:]) * (block or width) * _product(nest, reductions))
     interleave = _INTERLEAVE if (block or width) >= _INTERLEAVE * lanes and _interleaves_rows(nest) else 1
     return LoopChoice(
@@ -364,9 +365,11 @@ def _count_units(nest: Nest, parallel: list[str], threads: int) -> int:
     return len(parallel)
 
 
-def _split_vector(width: int, units: int, lanes: int, threads: int) -> int:
-    """Elements of the pieces of the vector axis, if it is divided because the outer axes have few units, else 0."""
-    pieces = min(width // _UNIT_ELEMENTS, -(-8 * threads // max(1, units))) if threads > 1 else 1
+def _split_vector(width: int, units: int, lanes: int, reduced: int, threads: int) -> int:
+    """Elements of the pieces of the vector axis, if it is divided because the outer axes have few units, else 0. Pieces
+    of a reduction of `reduced` rows are shorter, but they have all vectors that are reduced together."""
+    least = max(_UNIT_ELEMENTS // reduced, _INTERLEAVE * lanes) if reduced > 1 else _UNIT_ELEMENTS
+    pieces = min(width // least, -(-8 * threads // max(1, units))) if threads > 1 else 1
     return 0 if pieces <= 1 else -(-width // pieces // lanes) * lanes
 
 
