@@ -430,8 +430,10 @@ def _bytes_in_place(shape: GemmShape) -> int:
 
 
 def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) -> TileSchedule | None:
-    """The loop nest of a product. If the right operand is large, the reduction is split outside of the panels, unless
-    inputs and panels fit the L2 cache: sums then stay in registers for the whole reduction."""
+    """The loop nest of a product. If the right operand and its panels are large, the reduction is split outside of the
+    panels. Panels that fit a quarter of the L2 cache are read from there by each tile, whose sums stay in registers:
+    products of 140 to 1120 rows, 650 to 768 deep, take 0.95 to 0.99 of the time, but weight gradients, whose rows are
+    packed, 1.07 (measured on Zen 5)."""
     if not has_micro_kernel(shape):
         return None
     rows, columns, inner = shape.count(shape.rows), extent_of(shape.kernel, shape.column), shape.count(shape.inner)
@@ -454,13 +456,8 @@ def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) 
     )
     e = Extent(points=rows, vectors=vectors, depth=inner, groups=shape.count(shape.batches), inputs=inner)
     is_large = known and parts == 1 and rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes
-    divides = is_large and not _fits_l2(inner * rows * 4, inner * main.vectors * lanes * 4, target)
+    divides = is_large and (pack_rows or inner * main.vectors * lanes * 4 > target.l2_bytes // 4)
     return large_product(nest, e, target) if divides else block_points(nest, e, target)
-
-
-def _fits_l2(inputs: int, panel: int, target: Cpu) -> bool:
-    """True if the L2 cache holds the inputs, a panel of weights and the next one, all in bytes."""
-    return inputs <= target.l2_bytes // 2 and panel <= target.l2_bytes // 4
 
 
 def _widest_of_few(rows: int, vectors: int, nbytes: int, target: Cpu) -> int:
