@@ -31,6 +31,9 @@ Address = Any
 DirectCall = Callable[..., None]
 """A run of a program as a function of all its addresses, inputs then outputs."""
 
+BoundCall = Callable[[Address, Address, Hashable], None]
+"""A run of a program as a function of one input, its output, and the version of the parameters."""
+
 
 class DeviceError(RuntimeError):
     """An operand is not in the memory of the device that runs the program."""
@@ -84,6 +87,11 @@ class Runnable(Protocol):
 
     def direct_call(self) -> DirectCall | None:
         """A fast path of `run` for tiny programs; None for other programs."""
+        ...
+
+    def bound_call(self, position: int, inputs: Callable[[], list[Address]]) -> BoundCall | None:
+        """A fast path of `run` for short programs with one output, of which all inputs but that at `position` are
+        parameters; None for other programs. `inputs` returns the addresses of all inputs for a new version."""
         ...
 
 

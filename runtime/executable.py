@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from ..codegen.llvm.support import PIECES
 from ..ir.program import Launch, Place, Program, Space
 from ..ir.settings import settings
-from .device import DeviceError, DirectCall
+from .device import BoundCall, DeviceError, DirectCall
 from .elf import LoadedObject, load_objects, resolve_libc
 from .host_calls import HostCalls
 from .loaded_program import LoadedProgram
@@ -101,6 +101,41 @@ class Executable(LoadedProgram["Instance"]):
         words = [patches[0][0] for patches in self._patches]
         make = {2: self._call_of_two, 3: self._call_of_three}.get(len(words))
         return make(*words) if make else None
+
+    def bound_call(self, position: int, inputs: Callable[[], list[int]]) -> BoundCall | None:
+        """See `Runnable`."""
+        program = self.program
+        if not _is_short(program) or program.copies or program.functions or settings().debug >= _OBSERVED:
+            return None
+        free = [self._patches[position], *self._patches[len(program.inputs) :]]
+        if len(free) != 2 or any(len(patches) != 1 or patches[0][1] for patches in free):
+            return None
+        (((i, _),), ((j, _),)) = free
+        idle: list[Instance] = []
+        make, native, block = self._new_instance, self._pool.run_holding_gil, program.prepared_bytes
+
+        def run(a: int, b: int, version: Hashable) -> None:
+            try:
+                instance = idle.pop()
+            except IndexError:
+                instance = make()
+                instance.own_prepared = Prepared(allocate_zeroed(block))
+            if instance.own_prepared.version is not version:
+                instance.bind(inputs(), version)
+            words = instance.words
+            try:
+                words[i] = a
+                words[j] = b
+            except TypeError:
+                idle.append(instance)
+                raise DeviceError(_ELSEWHERE) from None
+            if _listener is None:
+                native(instance.records, instance.count)
+            else:
+                instance.launch(native, (instance.records, instance.count))
+            idle.append(instance)
+
+        return run
 
     def _make_instance(self) -> Instance:
         return Instance(self.program, self._address_of, self._constants, self._pool)
@@ -191,8 +226,11 @@ def _load(codes: Sequence[bytes], pool: ThreadPool, host: HostCalls | None) -> l
 class Instance:
     """A program's records and private memory, which one run at a time uses.
 
-    The records of `prepare` come first. `words` and `patches` are those of the records.
+    The records of `prepare` come first. `words` and `patches` are those of the records. `own_prepared` is the prepared
+    memory of an instance that no other run uses.
     """
+
+    own_prepared: Prepared
 
     def __init__(
         self,
@@ -219,7 +257,7 @@ class Instance:
         self.words, self.patches = records.words, records.patches
         self._prepare = ctypes.c_void_p(records.address), ctypes.c_int64(len(prepare))
         self.records = ctypes.c_void_p(records.record(len(prepare)))
-        self._count = ctypes.c_int64(len(groups))
+        self.count = ctypes.c_int64(len(groups))
         self._both = self._prepare[0], ctypes.c_int64(len(prepare) + len(groups))
         self._native = pool.run_holding_gil if _is_short(program) else pool.run
         self._prepare_native = pool.run
@@ -231,13 +269,19 @@ class Instance:
             self._patch(addresses)
         if prepared is not None and self._use(prepared, parameters_version):
             self._run_all()
-        elif self._count.value:
-            self.launch(self._native, (self.records, self._count))
+        elif self.count.value:
+            self.launch(self._native, (self.records, self.count))
         try:
             for target, source, nbytes in self._copies:
                 ctypes.memmove(self._address(target), self._address(source), nbytes)
         except (TypeError, ctypes.ArgumentError):
             raise DeviceError(_ELSEWHERE) from None
+
+    def bind(self, inputs: Sequence[int], version: Hashable) -> None:
+        """Use these inputs and `own_prepared` for parameters of this version from now on."""
+        self._patch([*inputs, *self.addresses[len(self.program.inputs) :]])
+        if self._use(self.own_prepared, version) and self.program.prepare:
+            self.launch(self._prepare_native, self._prepare)
 
     def _patch(self, addresses: list[int]) -> None:
         current = self.addresses
@@ -277,14 +321,14 @@ class Instance:
         which stay valid as long as the instance."""
         self._prepared_storage = prepared
         self._place_prepared(prepared)
-        count = (self._prepare[1].value or 0) + self._count.value
+        count = (self._prepare[1].value or 0) + self.count.value
         return ctypes.string_at(self._prepare[0], count * RECORD_BYTES)
 
     def run_linked(self) -> None:
         """Run all launches, each on its own, so that they are observed."""
         self.launch(self._prepare_native, self._prepare)
-        if self._count.value:
-            self.launch(self._native, (self.records, self._count))
+        if self.count.value:
+            self.launch(self._native, (self.records, self.count))
 
     def launch(self, native: Callable[..., None], call: tuple[ctypes.c_void_p, ctypes.c_int64]) -> None:
         """One native call for all launches, or one per record if launches are observed. A group of launches is reported

@@ -4,7 +4,7 @@ places.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from ..codegen.target import ALIGNED_BYTES
 from ..ir.program import HostFunction, Launch, Place, Program, Space
 from ..ir.types import TensorType
-from .device import DeviceAddress, DeviceError, DirectCall, Launcher
+from .device import BoundCall, DeviceAddress, DeviceError, DirectCall, Launcher
 from .host_calls import as_memory, memory_dtype, read_memory
 from .loaded_program import LoadedProgram
 from .prepared import Prepared
@@ -48,6 +48,9 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         return DeviceInstance(self)
 
     def direct_call(self) -> DirectCall | None:
+        return None
+
+    def bound_call(self, position: int, inputs: Callable[[], list[Any]]) -> BoundCall | None:
         return None
 
     def run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..ir.target import REFERENCE
 from ..ir.types import TensorType
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_REFERENCE
-from .device import DirectCall
+from .device import BoundCall, DirectCall
 
 
 class ReferenceExecutable:
@@ -44,6 +44,9 @@ class ReferenceExecutable:
             np.copyto(_at(address, type), result, casting="no")
 
     def direct_call(self) -> DirectCall | None:
+        return None
+
+    def bound_call(self, position: int, inputs: Callable[[], list[Any]]) -> BoundCall | None:
         return None
 
 

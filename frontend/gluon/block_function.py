@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.caches import Cache
 from ...ir.graph import GraphError
-from ...runtime.device import DeviceError
+from ...ir.types import TensorType
+from ...runtime.device import BoundCall, DeviceError
 from ...runtime.function import SIGNATURES
 from ...runtime.host_device import HOST
 from ...runtime.modes import hooks, modes
 from ...runtime.parameter_version import ParameterVersion
+from ...runtime.writes import clock
 from ..executor import storages
 from ..memory import allocate
 from ..monitored import Monitored
@@ -22,25 +24,26 @@ from ..ndarray import NDArray
 from ..ndarray.recorded_calls import OnTape, RecordedCalls
 from ..symbol.flags import parse_flags
 from ..symbol.function import SymbolFunction, SymbolSpecialization
+from .structure import regroup
 
 if TYPE_CHECKING:
     from ..context import Context
     from ..symbol import Symbol
     from .parameter import Parameter
 
-_FLAT = [0] * 64  # the format of arguments that are arrays, not lists of arrays
-
 
 class BlockFunction:
     """The function of a block.
 
-    `slots` has an entry for each input of the symbol: (True, position among the data) or (False, parameter).
+    `slots` has an entry for each input of the symbol: (True, position among the data) or (False, parameter). `formats`
+    are those of the block's arguments and outputs (`structure.flatten`).
     """
 
     def __init__(
         self,
         symbol: Symbol,
         slots: Sequence[tuple[bool, Any]],
+        formats: tuple[Any, Any],
         flags: Sequence[tuple[str, Any]] = (),
         name: str = "",
     ) -> None:
@@ -48,6 +51,8 @@ class BlockFunction:
         self.slots = tuple(slots)
         parameters = [n for n, (is_data, _) in zip(names, slots, strict=True) if not is_data]
         self.function = SymbolFunction(symbol, parameters, name, parse_flags(flags))
+        in_format, self._out_format = formats
+        self._takes_arrays = in_format == [0] * len(in_format)
         self._by_context: dict[Context, _ContextParameters] = {}
         self._fast_path_cache: Cache[Any, Callable[..., Any]] = Cache("fast paths", SIGNATURES)
         self._fast_paths = self._fast_path_cache.recent
@@ -68,7 +73,7 @@ class BlockFunction:
             found = self._hook.function.specialization_for(arrays)
             return self._hook.report(arrays, found.call(arrays, parameters.version.stamp))
         found = self.function.specialization_for(arrays)
-        if len(found.types) == 1 and found.device is HOST:
+        if len(found.types) == 1 and found.device is HOST and self._takes_arrays:
             self._remember(data, parameters, found)
         return found.call(arrays, parameters.version.stamp)
 
@@ -76,9 +81,17 @@ class BlockFunction:
         """Cache a fast path for calls with this signature. It is valid until the parameters' types change."""
         key = _key_of_one(data[0], modes.training) if len(data) == 1 else _key_of_many(data, modes.training)
         if modes.recording:
-            self._recorded_path_cache.get(key, lambda: parameters.recorded_path(found, self._call_again))
+            make, cache = parameters.recorded_path, self._recorded_path_cache
         elif not found.state and not found.random:  # what asks the program for its state compiles it
-            self._fast_path_cache.get(key, lambda: parameters.fast_path(found, self._call_again))
+            make, cache = parameters.fast_path, self._fast_path_cache
+        else:
+            return
+        cache.get(key, lambda: self._structured(make(found, self._call_again)))
+
+    def _structured(self, path: Callable[..., NDArray]) -> Callable[..., Any]:
+        """A fast path that returns what the block does: an array, or nested lists with one array."""
+        form = self._out_format
+        return path if form == 0 else lambda *data: regroup([path(*data)], form)
 
     def _call_again(self, *data: NDArray) -> NDArray:
         """Handle a call after the parameters' types changed: all fast paths are invalid."""
@@ -89,13 +102,11 @@ class BlockFunction:
         self._fast_path_cache.clear()
         self._recorded_path_cache.clear()
 
-    def fast(self, args: tuple[Any, ...], in_format: Any, out_format: Any) -> Any:
-        """The result of a call by its fast path; None if the call has no fast path.
+    def fast(self, args: tuple[Any, ...]) -> Any:
+        """The block's result by a fast path; None if the call has none.
 
         A fast path requires that every argument is an array and that there is one result.
         """
-        if in_format != _FLAT[: len(args)]:
-            return None
         paths = self._fast_paths
         if hooks.watched:
             if hooks.intercepted or not modes.recording:
@@ -113,7 +124,7 @@ class BlockFunction:
         if call is None:
             return None
         try:
-            return call(*args) if out_format.__class__ is int else [call(*args)]
+            return call(*args)
         except DeviceError:  # the cache's key does not distinguish kinds of devices
             return None
 
@@ -180,7 +191,8 @@ class _ContextParameters:
         for (i, _), array in zip(self._params, params, strict=True):
             arrays[i], addresses[i] = array, array._address
         self._arrays, self._addresses = arrays, addresses
-        self.types = tuple([(a._shape, a._dtype) for a in params])
+        types = tuple([(a._shape, a._dtype) for a in params])
+        self.types = self.types if types == self.types else types
         self.version.refresh(storages(params))
 
     def fast_path(self, found: SymbolSpecialization, slow_path: Callable[..., NDArray]) -> Callable[..., NDArray]:
@@ -188,6 +200,10 @@ class _ContextParameters:
 
         The function calls `slow_path` if the parameters no longer have the types that it was compiled for.
         """
+        if len(self._data) == 1:
+            run = found.executable.bound_call(self._data[0][0], lambda: self._addresses)
+            if run is not None:
+                return self._bound_path(run, found.types[0], slow_path)
         version, context, types, places = self.version, self.context, self.types, tuple(self._data)
         type, run, new = found.types[0], found.executable.run, object.__new__
         shape, dtype, nbytes = type.shape, type.dtype, type.nbytes
@@ -195,7 +211,7 @@ class _ContextParameters:
         def call(*data: NDArray) -> NDArray:
             if not version.is_current():
                 self.refresh()
-            if self.types is not types and self.types != types:
+            if self.types is not types:
                 return slow_path(*data)
             inputs = self._addresses.copy()
             for place, which in places:
@@ -212,6 +228,30 @@ class _ContextParameters:
 
         return call
 
+    def _bound_path(
+        self, run: BoundCall, type: TensorType, slow_path: Callable[..., NDArray]
+    ) -> Callable[[NDArray], NDArray]:
+        """`fast_path` of a short program of one array."""
+        version, context, types, new = self.version, self.context, self.types, object.__new__
+        shape, dtype, nbytes = type.shape, type.dtype, type.nbytes
+
+        def call(x: NDArray) -> NDArray:
+            if version.checked != clock.now:
+                self.refresh()
+            if self.types is not types:
+                return slow_path(x)
+            storage = allocate(nbytes)
+            result = new(NDArray)
+            result._storage = storage
+            result._address = address = storage.address
+            result._shape = shape
+            result._dtype = dtype
+            result._context = context
+            run(x._address, address, version.stamp)
+            return result
+
+        return call
+
     def recorded_path(self, found: SymbolSpecialization, slow_path: Callable[..., NDArray]) -> Callable[..., NDArray]:
         """As `fast_path`, for calls that a tape records."""
         version, types, places = self.version, self.types, tuple(self._data)
@@ -220,7 +260,7 @@ class _ContextParameters:
         def call(*data: NDArray) -> NDArray:
             if not version.is_current():
                 self.refresh()
-            if self.types is not types and self.types != types:
+            if self.types is not types:
                 return slow_path(*data)
             arrays = self._arrays.copy()
             recorded = False

@@ -216,7 +216,7 @@ class HybridBlock(Block):
                 if name not in positions:
                     params[name]._finish_deferred_init()
         self._cached_op_args = [(n in positions, positions[n] if n in positions else params[n]) for n in names]
-        function = BlockFunction(out, self._cached_op_args, self._flags, self.name)
+        function = BlockFunction(out, self._cached_op_args, (self._in_format, self._out_format), self._flags, self.name)
         if self._callback is not None:
             function.register_op_hook(self._callback, self._monitor_all)
         self._cached_op = function
@@ -240,7 +240,7 @@ class HybridBlock(Block):
         # Fast path of a hybridized call whose signature was used before: it only runs the compiled graph.
         compiled = self._cached_op if self._is_direct else None
         if compiled is not None and self._active and not self._forward_hooks and not self._forward_pre_hooks:
-            out = compiled.fast(args, self._in_format, self._out_format)
+            out = compiled.fast(args)
             if out is not None:
                 return out
         return super().__call__(*args)

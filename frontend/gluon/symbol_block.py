@@ -110,7 +110,7 @@ class SymbolBlock(HybridBlock):
         # A symbol block always runs compiled, as in MXNet.
         compiled = self._cached_op
         if compiled is not None and not self._forward_hooks and not self._forward_pre_hooks:
-            out = compiled.fast(args, self._in_format, self._out_format)
+            out = compiled.fast(args)
             if out is not None:
                 return out
         return super().__call__(*args)

@@ -281,6 +281,32 @@ def test_the_fast_path_keeps_the_structure_of_arguments() -> None:
         net(one, one)
 
 
+def test_the_fast_path_keeps_the_structure_of_results() -> None:
+    class Nested(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+            return [[x * 2]]
+
+    net = Nested()
+    net.hybridize()
+    for _ in range(3):
+        ((found,),) = net(mx.nd.ones((2,)))
+        assert found.asnumpy().tolist() == [2, 2]
+
+
+def test_the_fast_path_follows_its_parameters() -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(3, in_units=2), nn.Dense(1, in_units=3))
+    net.initialize(mx.init.One())
+    net.hybridize(static_alloc=True, static_shape=True)
+    x = mx.nd.ones((1, 2))
+    for factor in (1, 2, 3):
+        net[1].weight.set_data(mx.nd.ones((1, 3)) * factor)
+        for _ in range(3):
+            assert net(x).asscalar() == 6 * factor
+    net[1].weight.data()[:] = 4
+    assert net(x * 2).asscalar() == 48
+
+
 def test_nets_of_equal_structure_keep_their_prepared_memory() -> None:
     nets = [nn.Conv2D(8, 3, in_channels=8) for _ in range(3)]
     x = mx.nd.ones((1, 8, 6, 6))

@@ -21,6 +21,7 @@ from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_program
 from mxforge.passes.manager import Options
 from mxforge.runtime.compile import compiler_identity, disk_key, executable_for
+from mxforge.runtime.device import DeviceAddress, DeviceError
 from mxforge.runtime.executable import Executable, listen
 from mxforge.runtime.host import host_target
 from mxforge.runtime.reference import ReferenceExecutable
@@ -134,6 +135,34 @@ def test_programs_that_need_more_than_patching_have_no_direct_call(code: bytes) 
     two = [launch(IN[0], IN[1], ARENA), launch(ARENA, IN[1], OUT[0])]
     assert Executable(program(code, 2, 1, two)).direct_call() is None
     assert Executable(program(code, 2, 1, [launch(IN[0], IN[0], OUT[0])])).direct_call() is None
+
+
+def test_bound_call_follows_the_version_of_parameters(code: bytes) -> None:
+    steps = [launch(PREPARED, IN[0], OUT[0])]
+    executable = Executable(program(code, 2, 1, steps, [launch(IN[1], IN[1], PREPARED)]))
+    weights, x, y = [vector(0)], vector(3), vector(0)
+    bound = executable.bound_call(0, lambda: [0, weights[0].ctypes.data])
+    assert bound is not None
+    first, second, old = object(), object(), weights[0]
+    bound(x.ctypes.data, y.ctypes.data, first)
+    assert (y == 2 * old + x).all()
+    weights[0] = vector(50)
+    bound(x.ctypes.data, y.ctypes.data, first)
+    assert (y == 2 * old + x).all()
+    bound(x.ctypes.data, y.ctypes.data, second)
+    assert (y == 2 * weights[0] + x).all()
+    with pytest.raises(DeviceError):
+        bound(DeviceAddress("other", 1), y.ctypes.data, second)
+    bound(x.ctypes.data, y.ctypes.data, second)
+    assert (y == 2 * weights[0] + x).all()
+
+
+def test_programs_that_have_no_bound_call(code: bytes) -> None:
+    twice = program(code, 1, 1, [launch(IN[0], IN[0], OUT[0])])
+    copied = program(code, 1, 1, [], (), [Copy(OUT[0], IN[0], VECTOR.nbytes)])
+    two_results = program(code, 1, 2, [launch(IN[0], CONSTANT, OUT[0]), launch(CONSTANT, CONSTANT, OUT[1])])
+    for refused in (twice, copied, two_results):
+        assert Executable(refused).bound_call(0, list) is None
 
 
 @pytest.mark.parametrize("grain", [1, 3, 1000])
