@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..ir.code_store import NO_STORE, CodeStore
 from ..ir.dialects.mx.infer_types import Use, infer_types
 from ..ir.dialects.mx.operator import Operator
 from ..ir.graph import Graph, GraphBuilder, Op, Value
@@ -21,11 +22,11 @@ from .dynamic_program import DynamicProgram
 from .target import Target
 
 
-def compile_dynamic(graph: Graph, target: Target, options: Options) -> DynamicProgram:
+def compile_dynamic(graph: Graph, target: Target, options: Options, kernels: CodeStore = NO_STORE) -> DynamicProgram:
     """Compile a graph of mx nodes, with `options.dynamic`, for the extents of its inputs and for other extents. The
-    graph has no nodes of core, because their attributes hold constant extents."""
+    graph has no nodes of core, because their attributes hold constant extents. For `kernels` see `compile_graph`."""
     trace = Trace()
-    program = compile_graph(_symbolic(graph, trace), target, options)
+    program = compile_graph(_symbolic(graph, trace), target, options, kernels)
     return DynamicProgram(program.parameters, trace.evaluator(program))
 
 

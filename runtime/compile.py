@@ -10,7 +10,8 @@ import hashlib
 import os
 import pickle
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, replace
 from functools import cache
 from pathlib import Path
@@ -55,6 +56,7 @@ _programs: Cache[_Key, Runnable] = Cache("programs", _REMEMBERED, lambda p: p.ow
 _families: Cache[tuple[str, str, Options], DynamicPrograms] = Cache("dynamic programs", 256)
 
 _compiling = ForkSafeLock()
+_captures: list[CodeStore] = []  # of `storing_kernels`
 
 
 def executable_for(graph: Graph, options: Options | None = None, device: Device = HOST) -> Runnable:
@@ -129,11 +131,11 @@ class _DynamicCompiler:
         from ..codegen.dynamic import compile_dynamic
 
         with _compiling, collection_paused():
-            return compile_dynamic(graph, self.target, self.options)
+            return compile_dynamic(graph, self.target, self.options, _kernels(self.target))
 
     def store(self, number: int, made: DynamicProgram, executable: Executable) -> None:
         if not executable.program.functions:
-            _disk().put(self._key(number), pickle.dumps((made, executable.symbols())))
+            _write(self._key(number), pickle.dumps((made, executable.symbols())))
 
     def _key(self, number: int) -> str:
         return _digest(self.family, number, astuple(self.options), self.target.identity, compiler_identity())
@@ -148,7 +150,7 @@ def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
     if stored is not None:
         return stored
     program = compile_program(graph, options, target)
-    _disk().put(key, program_to_bytes(program))
+    _write(key, program_to_bytes(program))
     return device.load(program)
 
 
@@ -204,7 +206,7 @@ def get_record(key: str) -> bytes | None:
 
 def put_record(key: str, data: bytes) -> None:
     """Store what is known about a graph."""
-    _disk().put(key, data)
+    _write(key, data)
 
 
 def _stored(stored: StoredProgram, load: Callable[[Program], R]) -> R | None:
@@ -232,11 +234,23 @@ def compile_program(graph: Graph, options: Options, target: Target) -> Program:
 
 def _kernels(target: Target) -> CodeStore:
     """Where the code of a target's kernels is. With MXFORGE_DUMP all are compiled, because their text is dumped."""
+    if _captures:
+        return _captures[-1]
     if not isinstance(target, Cpu) or settings().dump is not None:
         return NO_STORE
     from .kernel_store import KernelStore
 
     return KernelStore(target, _disk(), compiler_identity())
+
+
+@contextmanager
+def storing_kernels(kernels: CodeStore) -> Generator[None]:
+    """Find and store the code of kernels in `kernels` in the body, and nothing on disk."""
+    _captures.append(kernels)
+    try:
+        yield
+    finally:
+        _captures.pop()
 
 
 def disk_key(graph: Graph, options: Options, target: Target) -> str:
@@ -271,8 +285,14 @@ def _files_in(folder: str, name: str) -> Iterator[str]:
 
 
 def _read(key: str) -> bytes | None:
-    """What the disk has under this key. None if MXFORGE_DUMP asks for the stages of compilations: then all compile."""
-    return None if settings().dump is not None else _disk().get(key)
+    """What the disk has under this key. None if MXFORGE_DUMP asks for the stages of compilations, or if kernels are
+    captured: then all compile."""
+    return None if settings().dump is not None or _captures else _disk().get(key)
+
+
+def _write(key: str, data: bytes) -> None:
+    if not _captures:
+        _disk().put(key, data)
 
 
 @cache

@@ -1,8 +1,8 @@
 """Machine code of single functions, without an object around it: taken from objects, and put into one.
 
-The code of a kernel is position independent and complete: its instructions, then the constants that they read. The
-first byte is the entry, and the start needs an alignment of `ALIGNMENT` bytes. So kernels can be stored one by one, and
-any set of them is an object without relocations.
+The code of a kernel is position independent and complete: its instructions, then the functions that they call and the
+constants that they read. The first byte is the entry, and the start needs an alignment of `ALIGNMENT` bytes. So kernels
+can be stored one by one, and any set of them is an object without relocations.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .reader import ObjectFile, Relocations, Section, read_object
+from .reader import ObjectFile, Relocations, read_object
 from .relocations import Architecture, Refers, Words
 from .writer import CONSTANTS, RELOCATED, TEXT, ObjectWriter
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the largest constant."""
+_FUNCTION_ALIGNMENT = 16
 
 
 def split_kernels(data: bytes) -> dict[str, bytes | None]:
-    """The code of each global function of an object; None for a function that refers to anything but constants by
-    distance, as code for AArch64 does. LinkError for a damaged object."""
+    """The code of each global function of an object, with the global functions that it calls; None for a function that
+    refers to anything else but constants by distance, as code for AArch64 does. A call of a local function leaves no
+    trace in an object: there must be none. LinkError for a damaged object."""
     file = read_object(data)
     symbols = file.symbols
     found: dict[str, bytes | None] = {}
     for index in np.flatnonzero(~symbols.is_local & (symbols.section > 0)).tolist():
         section = file.sections.get(int(symbols.section[index]))
         if section is not None and section.is_code:
-            found[symbols.name(index)] = _Extract(file, section, index).code()
+            found[symbols.name(index)] = _Extract(file, index).code()
     return found
 
 
@@ -42,36 +44,67 @@ def function_names(data: bytes) -> list[str]:
 class _Extract:
     """Takes one function out of an object."""
 
-    def __init__(self, file: ObjectFile, section: Section, symbol: int) -> None:
-        assert section.content is not None, "a section of code has content"
-        self._file, self._section = file, section
-        self._start = int(file.symbols.value[symbol])
-        self._end = self._start + int(file.symbols.size[symbol])
-        self._code = bytearray(section.content[self._start : self._end].tobytes())
+    def __init__(self, file: ObjectFile, symbol: int) -> None:
+        self._file = file
+        self._code = bytearray()
         self._constants: dict[bytes, int] = {}
+        self._functions: dict[int, int] = {}  # the place of each
+        self._waiting: list[int] = []  # functions whose fields are not relocated yet
+        self._add_function(symbol)
 
     def code(self) -> bytes | None:
-        for table in self._file.relocations:
-            if self._file.sections[table.section] is self._section:
-                inside = (table.offset >= self._start) & (table.offset < self._end)
-                if not all(self._relocate(table, number) for number in np.flatnonzero(inside).tolist()):
-                    return None
+        while self._waiting:
+            if not self._relocate_all(self._waiting.pop(0)):
+                return None
         return bytes(self._code)
 
-    def _relocate(self, table: Relocations, number: int) -> bool:
-        """Let a field refer to constants after the code. False if it refers to something else."""
+    def _add_function(self, symbol: int) -> int:
+        """The place of a function, which is added if the code does not have it."""
+        if symbol not in self._functions:
+            symbols = self._file.symbols
+            content = self._file.sections[int(symbols.section[symbol])].content
+            assert content is not None, "a section of code has content"
+            start = int(symbols.value[symbol])
+            self._code.extend(bytes(-len(self._code) % _FUNCTION_ALIGNMENT))
+            self._functions[symbol] = len(self._code)
+            self._waiting.append(symbol)
+            self._code.extend(content[start : start + int(symbols.size[symbol])].tobytes())
+        return self._functions[symbol]
+
+    def _relocate_all(self, symbol: int) -> bool:
+        """Let the fields of a function refer to this code. False if they refer to something else."""
+        symbols = self._file.symbols
+        section, start = int(symbols.section[symbol]), int(symbols.value[symbol])
+        end, moved = start + int(symbols.size[symbol]), self._functions[symbol] - start
+        for table in self._file.relocations:
+            if table.section == section:
+                inside = (table.offset >= start) & (table.offset < end)
+                if not all(self._relocate(table, number, moved) for number in np.flatnonzero(inside).tolist()):
+                    return False
+        return True
+
+    def _relocate(self, table: Relocations, number: int, moved: int) -> bool:
+        """Let a field refer to a constant or a function after the code. False if it refers to something else."""
         relocation = self._file.architecture.relocations.get(int(table.type[number]))
-        if relocation is None or not relocation.is_distance or relocation.refers is not Refers.SYMBOL:
+        if relocation is None or not relocation.is_distance or relocation.refers is Refers.GOT:
             return False
-        block = self._block(int(table.symbol[number]))
-        if block is None:
+        target = self._target(int(table.symbol[number]))
+        if target is None:
             return False
-        constants, align, offset = block
-        field = int(table.offset[number]) - self._start
-        target = self._place(constants, align) + offset + int(table.addend[number])
+        field = int(table.offset[number]) + moved
+        target += int(table.addend[number])
         value = int(relocation.encode(_word(0), _word(field), _word(target))[0])
         self._code[field : field + relocation.width] = value.to_bytes(relocation.width, "little", signed=True)
         return True
+
+    def _target(self, symbol: int) -> int | None:
+        """The place of what a symbol names; None for a symbol outside of the object and of its constants."""
+        symbols = self._file.symbols
+        section = self._file.sections.get(int(symbols.section[symbol]))
+        if section is not None and section.is_code:
+            return None if symbols.is_local[symbol] else self._add_function(symbol)
+        block = self._block(symbol)
+        return None if block is None else self._place(*block[:2]) + block[2]
 
     def _block(self, symbol: int) -> tuple[bytes, int, int] | None:
         """Constants, their alignment, and the offset of a symbol in them: the constant that a label names if all

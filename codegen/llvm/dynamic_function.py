@@ -15,7 +15,10 @@ from typing import NamedTuple
 from ...ir.symbolic import deferred, is_symbolic
 from .arithmetic import Operand, Value
 from .cpu import Cpu
-from .emitter import FunctionBuilder, Header, ModuleBuilder
+from .emitter import FunctionBuilder, Header
+from .inner_kernels import InnerKernels
+from .kernel_module import KernelModule
+from .shared import NESTED
 from .types import I1, I64, PTR, Number, Type, scalar_constant
 
 _BYTES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8}
@@ -156,19 +159,19 @@ def _packed_words(kind: str, numbers: Sequence[Number]) -> tuple[int, ...]:
     return struct.unpack(f"<{len(raw) // 8}q", raw)
 
 
-class DynamicModule(ModuleBuilder):
+class DynamicModule(KernelModule):
     """A module of kernels with symbolic numbers. Kernels are named by a digest of their code, so that programs can
     share them."""
 
     __slots__ = ("_later", "_open")
 
-    def __init__(self, target: Cpu) -> None:
-        super().__init__(target)
+    def __init__(self, target: Cpu, kernels: InnerKernels) -> None:
+        super().__init__(target, kernels, has_thunks=False)
         self._open: list[tuple[int, list[DynamicFunction]]] = []
         self._later: dict[str, Callable[[], None]] = {}
 
     def helper(self, name: str, emit: Callable[[], None]) -> str:
-        """See `ModuleBuilder.helper`. `emit` runs in `text`: most kernels that call helpers are already compiled and
+        """See `ModuleBuilder.helper`. `emit` runs in `release`: most kernels that call helpers are already compiled and
         are undone."""
         if name not in self._names:
             self._claim(name)
@@ -179,12 +182,16 @@ class DynamicModule(ModuleBuilder):
         super().undo(mark)
         self._later = {name: emit for name, emit in self._later.items() if name in self._names}
 
-    def text(self) -> str:
+    def release(self) -> None:
+        """See `KernelModule.release`. Called once, when all kernels are emitted."""
         while self._later:
             name, emit = self._later.popitem()
             self._names.discard(name)
             emit()
-        return super().text()
+        super().release()
+
+    def _is_part(self, f: FunctionBuilder) -> bool:
+        return super()._is_part(f) or f.symbol.startswith(f"@{NESTED}")
 
     def begin_kernel(self, first: int) -> None:
         """Start a kernel: external functions created until `end_kernel` belong to it. Its numbers are arguments from

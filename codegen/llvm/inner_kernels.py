@@ -23,8 +23,8 @@ class InnerModule(ModuleBuilder):
     __slots__ = ()
 
     def _create(self, header: Header, shares: bool) -> FunctionBuilder:
-        is_called = "noinline" in header.attributes
-        return super()._create(header._replace(linkage="") if is_called else header, shares)
+        is_inlined = "alwaysinline" in header.attributes
+        return super()._create(header if is_inlined else header._replace(linkage=""), shares)
 
     def definitions(self) -> list[str]:
         """The text of the module without its target: declarations, tables, functions and metadata."""
@@ -91,7 +91,7 @@ class InnerKernels:
                 if name in self._missing:  # not a function that only kernels of this module call
                     self._store.add(self._missing[name], code)
             if len(complete) == len(kernels):
-                self._known.update(complete)
+                self._known.update({name: code for name, code in complete.items() if name in self._known})
             else:  # a kernel that needs the rest of its object
                 whole.append(data)
         code = {name: code for name, code in self._known.items() if code is not None}

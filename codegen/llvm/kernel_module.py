@@ -1,8 +1,8 @@
 """The LLVM module of a program's kernels, which divides its functions into pieces that other programs can use.
 
 A function that shares its body (`numbered.py`) becomes a thunk: it passes the body a table of numbers. Any other
-function that calls nothing becomes an inner kernel (`inner_kernels.py`). What remains is compiled as part of this
-module, such as loops over nested programs.
+function becomes an inner kernel (`inner_kernels.py`), with the functions of this module that it calls. What remains is
+compiled as part of this module, such as loops over nested programs and calls of libm.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class KernelModule(ModuleBuilder):
     functions that share bodies, and `constants` the tables in their numbers. Without `has_thunks` each function
     stays in one object with all that it calls, so that programs can share the object."""
 
-    __slots__ = ("_has_thunks", "_inlined_text", "_moved", "_packed", "kernels", "thunks")
+    __slots__ = ("_called_text", "_has_thunks", "_inlined_text", "_moved", "_packed", "kernels", "thunks")
 
     def __init__(self, target: Cpu, kernels: InnerKernels, has_thunks: bool = True) -> None:
         super().__init__(target)
@@ -36,6 +36,7 @@ class KernelModule(ModuleBuilder):
         self._packed: dict[str, bytes] = {}
         self._moved: dict[str, str] = {}  # declarations of functions that are not in this module any more
         self._inlined_text: dict[str, str] = {}
+        self._called_text: dict[str, str] = {}  # helpers that are not inlined, as kernels contain them
 
     def inner(self, name: str, emit: Callable[[ModuleBuilder], None]) -> str:
         """See `ModuleBuilder.inner`."""
@@ -81,9 +82,15 @@ class KernelModule(ModuleBuilder):
         for f in functions:
             if self.is_inlined(f.symbol):
                 self._inlined_text[f.symbol] = "\n".join(f.text_lines())
+            elif f.is_finished and not isinstance(f, NumberedFunction):
+                self._called_text[f.symbol] = _external(f)
         for f in functions:
-            if f.symbol not in self._inlined_text and (f.is_internal or not f.is_finished or not self._move(f)):
+            if f.symbol not in self._inlined_text and (self._is_part(f) or not f.is_finished or not self._move(f)):
                 self._functions.append(f)
+
+    def _is_part(self, f: FunctionBuilder) -> bool:
+        """True for a function that only functions of this module call."""
+        return f.is_internal
 
     def _move(self, f: FunctionBuilder) -> bool:
         """True if the function is a kernel or a thunk now."""
@@ -100,7 +107,7 @@ class KernelModule(ModuleBuilder):
         return True
 
     def _needed(self, name: str, text: str) -> list[str] | None:
-        """The definitions that code needs, in order, itself last; None if it calls a function that is not inlined."""
+        """The definitions that code needs, in order, itself last; None if it calls a function of another object."""
         found: dict[str, str] = {}
 
         def collect(text: str) -> bool:
@@ -111,7 +118,7 @@ class KernelModule(ModuleBuilder):
                 if definition is None:
                     return False
                 found[reference] = definition
-                if reference in self._inlined_text and not collect(definition):
+                if definition.startswith("define") and not collect(definition):
                     return False
             return True
 
@@ -122,12 +129,13 @@ class KernelModule(ModuleBuilder):
             return self._metadata[reference]
         if reference.startswith("@llvm."):
             return self._declared[reference[1:]]
-        return self._inlined_text.get(reference) or self._globals.get(reference)
+        tables = self._inlined_text, self._globals, self._called_text
+        return next((table[reference] for table in tables if reference in table), None)
 
     # -- what remains
 
     def has_functions(self) -> bool:
-        return any(not f.is_internal for f in self._functions)
+        return any(not self._is_part(f) for f in self._functions)
 
     def _bodies(self) -> list[str]:
         remaining = [line for f in self._functions for line in _with_numbers(f)]
@@ -145,6 +153,11 @@ def _with_numbers(f: FunctionBuilder) -> list[str]:
     table = f"{f.symbol}.numbers"
     text = "\n".join(f.text_lines()).replace(NUMBERS, table)
     return [f"{table} = internal constant {{ {types} }} {{ {content} }}, align 64", text]
+
+
+def _external(f: FunctionBuilder) -> str:
+    """The code of a function, external: a call of an internal function leaves no relocation in an object."""
+    return "\n".join(f.text_lines()).replace("define internal ", "define ", 1)
 
 
 def _whole(f: FunctionBuilder) -> tuple[str, str]:

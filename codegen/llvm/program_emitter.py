@@ -62,10 +62,10 @@ class LlvmEmitter:
         self.target, self.context = target, context
         self.compact = sum(isinstance(node.op, Fused) for node in graph.nodes) > _FEW_REGIONS
         self.is_nested = False
+        inner, shared = (InnerKernels(target, context.kernels, self._begin) for _ in range(2))
         if context.options.dynamic:
-            self.module = self.fresh = DynamicModule(target)
+            self.module = self.fresh = DynamicModule(target, shared)
         else:
-            inner, shared = (InnerKernels(target, context.kernels, self._begin) for _ in range(2))
             self.module, self.fresh = KernelModule(target, inner), KernelModule(target, shared, has_thunks=False)
         self.compilations = Compilations(target)
         self.texts: dict[str, str] = {}
@@ -146,8 +146,7 @@ class LlvmEmitter:
     def _emitted(self, emit: Callable[[], _E]) -> _E:
         """The result of `emit`, which adds functions to the module. LLVM begins to compile those that can move."""
         emission = emit()
-        if isinstance(self.module, KernelModule):
-            self.module.release()
+        self.module.release()
         return emission
 
     # -- kernels with symbolic extents
@@ -266,13 +265,18 @@ class LlvmEmitter:
         own = () if self.module is self.fresh else (self.module,)
         modules = (*own, self.fresh) if missing else own
         for module in modules:
-            if isinstance(module, KernelModule):
-                module.release()
-                module.kernels.finish_module()
-                self.context.dump("thunks", "txt", module.describe_thunks())
+            module.release()
+            module.kernels.finish_module()
+            self.context.dump("thunks", "txt", module.describe_thunks())
         remaining = {m: self._add(f"module{k}", m.text()) for k, m in enumerate(modules) if m.has_functions()}
         compiled = self._compiled()
-        objects = {m: [*_separate(m, compiled), *([compiled[remaining[m]]] if m in remaining else [])] for m in modules}
+        objects = {
+            m: [
+                *m.kernels.objects(compiled, m.thunks, m.constants),
+                *([compiled[remaining[m]]] if m in remaining else []),
+            ]
+            for m in modules
+        }
         for code in objects[self.fresh] if missing else ():
             share_code(function_names(code), self.target, code)
         found = (shared_code(symbol, self.target) for symbol in self.general)
@@ -303,10 +307,3 @@ class LlvmEmitter:
             for name, text in self.texts.items():
                 observe_text(name, "s", emit_assembly(text, self.target), _ASSEMBLY, self.context)
         return code
-
-
-def _separate(module: ModuleBuilder, compiled: Sequence[bytes]) -> list[bytes]:
-    """The objects of the functions that moved out of a module."""
-    if not isinstance(module, KernelModule):
-        return []
-    return module.kernels.objects(compiled, module.thunks, module.constants)

@@ -74,6 +74,31 @@ def test_code_keeps_its_constants() -> None:
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(loaded.address("entry"))(2) == 9
 
 
+@pytest.mark.skipif(architecture_of(host_target().triple) is not X86_64, reason="calls of AArch64 stay in objects")
+def test_code_keeps_the_functions_that_it_calls() -> None:
+    text = """
+define double @half(double %x) nounwind noinline cold {
+  %y = fmul double %x, 0x3FDFFFFFFFFFFFFF
+  ret double %y
+}
+define double @quarter(double %x) nounwind noinline {
+  %y = call double @half(double %x)
+  %z = call double @half(double %y)
+  ret double %z
+}
+define double @f(double %x) nounwind {
+  %y = call double @quarter(double %x)
+  %z = call double @half(double %x)
+  %s = fadd double %y, %z
+  ret double %s
+}
+"""
+    code = split(text)
+    loaded = load_object(link_kernels({"f": code["f"]}, {}, {}, X86_64))
+    found = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(loaded.address("f"))(8.0)
+    assert abs(found - 6.0) < 1e-12
+
+
 @pytest.mark.parametrize(
     "body", ["call double @cos(double %x)", "load double, ptr @variable"], ids=["function", "variable"]
 )
