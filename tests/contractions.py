@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from mxforge.codegen.emission import Emission, LaunchSpec
 from mxforge.codegen.llvm.compile import compile_object
-from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
+from mxforge.codegen.llvm.contract.emit import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.schedule.kinds import ContractionSchedule
 from mxforge.codegen.llvm.target import CpuTarget

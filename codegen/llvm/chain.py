@@ -17,7 +17,7 @@ from ..chains import ChainedKernel, outer_buffers
 from ..emission import Emission, LaunchSpec, Packing
 from ..lower_contract import epilogue_in_float32
 from .arithmetic import Value
-from .contract import emit_contraction, schedule_contraction
+from .contract.emit import emit_contraction, schedule_contraction
 from .contract.gemm import gemm_problem, is_widened
 from .contract.points import blocks_of
 from .contract.problem import UNROLL, Problem

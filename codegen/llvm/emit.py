@@ -21,7 +21,7 @@ def is_contraction(kernel: Kernel) -> bool:
 def schedule_kernel(kernel: Kernel, target: Cpu, parameters: frozenset[str]) -> Schedule | None:
     """See `CpuTarget.schedule`."""
     if is_contraction(kernel):
-        from .contract import schedule_contraction
+        from .contract.emit import schedule_contraction
 
         return schedule_contraction(kernel, target, parameters)
     return None if kernel.extents else schedule_loops(kernel, target)
@@ -55,7 +55,7 @@ def _emit_contraction(
     kernel: Kernel, target: Cpu, module: ModuleBuilder, symbol: str, parameters: frozenset[str]
 ) -> Emission:
     """Emit a contraction under its schedule; as a sum in plain loops if it has none (integers, computed operands)."""
-    from .contract import emit_contraction, schedule_contraction
+    from .contract.emit import emit_contraction, schedule_contraction
     from .schedule.describe import ContractionError
 
     before = module.mark()

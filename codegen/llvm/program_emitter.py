@@ -2,6 +2,8 @@
 
 Equal kernels are emitted once. Functions move to inner kernels (`inner_kernels.py`), which a store can have from other
 programs; LLVM compiles the rest. Kernels without constant extents are shared by programs of any shapes (`shared.py`).
+The modules that emit a kind of kernel are imported where a program has one, so that the first call of an operator does
+not wait for the others.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from ...ir.dialects.core import Cond, Fused, Scan, While
 from ...ir.graph import Graph, Node
@@ -23,22 +25,20 @@ from ..chains import ChainedKernel
 from ..elf.kernels import function_names
 from ..emission import Emission, LaunchSpec, Packing
 from ..observe import observe_kernel, observe_text
-from .chain import emit_chain
 from .compile import Compilations, emit_assembly
-from .contract.general_form import GeneralProduct, general_product
-from .contract.general_product import emit_general_product, general_launches
-from .control import emit_control
 from .cpu import Cpu
 from .dynamic_function import DynamicModule
 from .emit import emit_kernel, is_contraction
 from .emitter import ModuleBuilder
-from .halos import HaloClearing, halo_clearing
 from .inner_kernels import InnerKernels
 from .kernel_module import KernelModule
 from .loops.emit import emit_loops
 from .loops.generalize import GeneralKernel, generalize
-from .routines import emit_routine, has_routine
 from .shared import DYNAMIC, LOOPS, NESTED, PRODUCTS, share_code, shared_code
+
+if TYPE_CHECKING:
+    from .contract.general_form import GeneralProduct
+    from .halos import HaloClearing
 
 _FEW_REGIONS = 3  # with more regions shape-free kernels are compact: faster code would not repay its compile time
 _CONTROL = Cond | While | Scan
@@ -122,6 +122,8 @@ class LlvmEmitter:
         """Code for run-time extents and for nested graphs keeps memory that is zeroed once."""
         if self.is_nested or self.context.options.dynamic:
             return None
+        from .halos import halo_clearing
+
         form = halo_clearing(type, position, grouped)
         if form is not None and form not in self.clearings:
             symbol = f"halo_{len(self.clearings)}"
@@ -136,6 +138,8 @@ class LlvmEmitter:
         return self.target.l2_bytes if is_fixed else 0
 
     def emit_chain(self, chain: Sequence[ChainedKernel]) -> Emission | None:
+        from .chain import emit_chain
+
         name = trace_hash(*((link.kernel, link.source, link.parameters) for link in chain))
         if name not in self.chains:
             for link in chain:
@@ -196,12 +200,16 @@ class LlvmEmitter:
     def _emit_shape_free(self, kernel: Kernel, parameters: frozenset[str]) -> Emission | None:
         """The kernel with run-time extents; None if it has no such form."""
         if is_contraction(kernel):
+            from .contract.general_form import general_product
+
             product = general_product(kernel, self.target, parameters if self.context.options.dynamic else frozenset())
             return None if product is None or product.has_known_weights else self._emit_product(product)
         general = generalize(kernel)
         return None if general is None else self._emit_general(general)
 
     def _emit_product(self, product: GeneralProduct) -> Emission:
+        from .contract.general_product import emit_general_product, general_launches
+
         symbol = f"{PRODUCTS}{structural_hash(product.form)[:24]}"
         launches = general_launches(product, self.target, symbol)
         if any([self._is_new(spec.symbol) for spec in launches.launches]):
@@ -226,13 +234,15 @@ class LlvmEmitter:
     # -- primitives without a Kernel
 
     def emit_node(self, node: Node, functions: list[HostFunction] | None) -> Emission | None:
-        if has_routine(node.op):
-            return self._emit_routine(node)
         if isinstance(node.op, _CONTROL):
             return self._emit_control(node, functions)
-        return None
+        return self._emit_routine(node)
 
-    def _emit_routine(self, node: Node) -> Emission:
+    def _emit_routine(self, node: Node) -> Emission | None:
+        from .routines.emit import emit_routine, has_routine
+
+        if not has_routine(node.op):
+            return None
         symbol = f"r{len(self.routines)}_{node.op.name.rpartition('.')[2]}"
         operands = (*node.inputs, *node.outputs)
         key = trace_hash(node.op, *(v.type for v in operands), self._is_nested_dynamic)
@@ -244,6 +254,8 @@ class LlvmEmitter:
 
     def _emit_control(self, node: Node, functions: list[HostFunction] | None) -> Emission:
         """A branch or a loop; its nested graphs are compiled into this module."""
+        from .control import emit_control
+
         symbol = f"c{len(self.controls)}_{node.op.name.rpartition('.')[2]}"
         self.controls[symbol] = Emission(())  # reserves the number: nested loops get others
         first = len(node.inputs) + len(node.outputs) + 1

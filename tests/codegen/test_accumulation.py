@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from compiled import check
 from contraction_kernels import region_contractions
-from mxforge.codegen.llvm.contract import schedule_contraction
+from mxforge.codegen.llvm.contract.emit import schedule_contraction
 from mxforge.codegen.llvm.schedule.describe import ContractionError
 from mxforge.codegen.llvm.target import AVX2
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph

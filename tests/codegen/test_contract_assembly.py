@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from contraction_kernels import ConvSpec, conv_kernel, gemm_kernel, weight_gradient_kernel
 from mxforge.codegen.llvm.compile import emit_assembly
-from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
+from mxforge.codegen.llvm.contract.emit import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.schedule.contract import preferred_block
 from mxforge.codegen.llvm.schedule.kinds import TileSchedule, WeightGradientSchedule

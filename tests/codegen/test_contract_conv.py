@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from contraction_kernels import ConvSpec, Extras, conv_kernel
 from contractions import HOST, Runner, conv_reference
-from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
+from mxforge.codegen.llvm.contract.emit import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.contract.line_taps import line_taps
 from mxforge.codegen.llvm.cpu import Cpu
 from mxforge.codegen.llvm.emitter import ModuleBuilder

@@ -9,7 +9,8 @@ import pytest
 from compiled import check
 from contraction_kernels import Extras, gemm_kernel
 from contractions import HOST, Runner
-from mxforge.codegen.llvm.contract import emit_contraction, packing, schedule_contraction
+from mxforge.codegen.llvm.contract import packing
+from mxforge.codegen.llvm.contract.emit import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.schedule.describe import ContractionError, GemmShape, describe_contraction
 from mxforge.codegen.llvm.schedule.kinds import DepthwiseSchedule, GemvSchedule, RegisterTile, TileSchedule

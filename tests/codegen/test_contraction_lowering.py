@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from compiled import check
 from contraction_kernels import region_contractions
-from mxforge.codegen.llvm.contract import schedule_contraction
+from mxforge.codegen.llvm.contract.emit import schedule_contraction
 from mxforge.codegen.llvm.target import AVX2
 from mxforge.codegen.lower import lower_region
 from mxforge.codegen.triton.schedule import schedule_triton

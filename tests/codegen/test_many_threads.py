@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from contraction_kernels import ConvSpec, conv_kernel, gemm_kernel
 from contractions import Runner
-from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
+from mxforge.codegen.llvm.contract.emit import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.contract.tiles import grain_of
 from mxforge.codegen.llvm.cpu import Cpu
 from mxforge.codegen.llvm.emitter import ModuleBuilder

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from contraction_kernels import ConvSpec, conv_kernel, gemm_kernel, weight_gradient_kernel
 from contractions import HOST, Runner
-from mxforge.codegen.llvm.contract import schedule_contraction
+from mxforge.codegen.llvm.contract.emit import schedule_contraction
 from mxforge.codegen.llvm.schedule.kinds import (
     ContractionSchedule,
     DepthwiseGradientSchedule,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from contraction_kernels import Extras, gemm_kernel
 from contractions import HOST, Runner
-from mxforge.codegen.llvm.contract import schedule_contraction
+from mxforge.codegen.llvm.contract.emit import schedule_contraction
 from mxforge.codegen.llvm.schedule.kinds import GemvSchedule, TileSchedule
 from mxforge.codegen.llvm.schedule.registers import widest_of
 from mxforge.codegen.llvm.schedule.spaces import spaces

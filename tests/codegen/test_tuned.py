@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from contraction_kernels import gemm_kernel
 from contractions import HOST
-from mxforge.codegen.llvm.contract import schedule_contraction
+from mxforge.codegen.llvm.contract.emit import schedule_contraction
 from mxforge.codegen.llvm.schedule.kinds import (
     KINDS,
     DepthwiseGradientSchedule,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from contraction_kernels import ConvSpec, Extras, weight_gradient_kernel
 from contractions import HOST, Runner
-from mxforge.codegen.llvm.contract import schedule_contraction
+from mxforge.codegen.llvm.contract.emit import schedule_contraction
 from mxforge.codegen.llvm.schedule.describe import WeightGradientShape, describe_contraction
 from mxforge.codegen.llvm.schedule.kinds import (
     ContractionSchedule,
