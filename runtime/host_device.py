@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,12 +26,25 @@ class HostDevice:
     """The host; implements `Device`. Calls are synchronous."""
 
     name = "cpu"
+    _chosen: CpuTarget | None = None
 
     @property
     def target(self) -> CpuTarget:
         """The target of this machine, or of the processor that MXFORGE_CPU names, with its tuned schedules."""
+        if self._chosen is not None:
+            return self._chosen
         chosen = settings()
         return _target(chosen.cpu, chosen.num_threads, chosen.tuning)
+
+    @contextmanager
+    def compiling_for(self, target: CpuTarget) -> Generator[None]:
+        """Compile programs in the body for a target whose code this machine can run. Programs that are known already
+        keep theirs."""
+        before, self._chosen = self._chosen, target
+        try:
+            yield
+        finally:
+            self._chosen = before
 
     def refresh(self) -> None:
         """Read the target again when it is next used: its tuned schedules have changed."""

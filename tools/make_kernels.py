@@ -1,10 +1,11 @@
-"""Compiles the kernels of networks of the model zoo into the libraries of the package (`runtime/kernel_library.py`).
+"""Compiles the kernels of networks of the model zoo, and of the programs with which users begin (`first_programs.py`),
+into the libraries of the package (`runtime/kernel_library.py`).
 
-python -m mxforge.tools.make_kernels        run it after a change of code generation; a test checks that the libraries
-                                            are current
+python -m mxforge.tools.make_kernels        run it after a change of code generation, on a processor with AVX-512; a
+                                            test checks that the libraries are current
 
-Schedules depend on the threads and the caches of a processor, so each network is compiled for several. Each text is
-compiled once.
+Schedules depend on the threads and the caches of a processor, so networks are compiled for several. Each text is
+compiled once. Programs also run, because a call compiles what the call before it returned.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from ..ir.graph import Graph
 from ..ir.types import DType, TensorType
 from ..passes.manager import Options
 from ..runtime.atomic import write_atomically
-from ..runtime.host import X86_LEVELS, target_from_cpuinfo
+from ..runtime.host import X86_LEVELS, cpu_flags, target_from_cpuinfo
+from ..runtime.kernel_capture import kernels_captured
 from ..runtime.kernel_library import is_portable, library_file, to_bytes
+from .first_programs import CALLS, TRAINING, Program
 
 NETWORKS: Mapping[str, int] = {
     "alexnet": 224,
@@ -77,9 +80,22 @@ def _graph(symbol: Symbol, name: str, shapes: Mapping[str, tuple[int, ...]]) -> 
     return symbol_to_graph(symbol, types, [n for n in names if n not in shapes], name)
 
 
+def runnable_programs(level: str) -> Iterator[tuple[Program, CpuTarget]]:
+    """The programs with which users begin, for processors of a level. This machine must be one."""
+    widths: set[int] = set()
+    for target in targets(level):
+        programs = TRAINING if target.vector_bits in widths else (*CALLS, *TRAINING)
+        widths.add(target.vector_bits)
+        yield from ((program, target) for program in programs)
+
+
 def write_library(level: str) -> None:
     """Compile the library for a level."""
     store = MemoryStore()
+    for program, target in runnable_programs(level):
+        with kernels_captured(store, target):
+            program()
+    print(f"{level}: {len(store.code)} kernels of first programs", file=sys.stderr)
     for name in NETWORKS:
         for graph, target in product(network_graphs(name), targets(level)):
             compile_graph(graph, target, Options(), store)
@@ -89,5 +105,7 @@ def write_library(level: str) -> None:
 
 
 if __name__ == "__main__":
+    if missing := sorted(set[str]().union(*X86_LEVELS.values()) - cpu_flags()):
+        raise SystemExit(f"make_kernels runs what it compiles, and this processor lacks {', '.join(missing)}")
     for each in LEVELS:
         write_library(each)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.codegen.driver import compile_graph
 from mxforge.codegen.llvm.compile import statistics
 from mxforge.codegen.llvm.target import CpuTarget
 from mxforge.ir.caches import clear_caches
+from mxforge.ir.code_store import MemoryStore
 from mxforge.passes.manager import Options
 from mxforge.runtime import kernel_library
 from mxforge.runtime.cache import DiskCache
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host import X86_LEVELS, cpu_flags, host_target
+from mxforge.runtime.kernel_capture import kernels_captured
 from mxforge.runtime.kernel_library import KernelLibrary, is_portable, library_file, read_library, to_bytes
 from mxforge.runtime.kernel_store import KernelStore
+from mxforge.tools.first_programs import CALLS, TRAINING, Program
 from mxforge.tools.make_kernels import LEVELS, network_graphs, targets
+from processes import run_apart
 
 CODES = {"define void @a": b"\xc3", "define void @b": b"\x90\xc3", "third": b""}
 
@@ -105,6 +111,36 @@ def test_the_libraries_of_the_package_are_current(network: str, level: str) -> N
     misses = _Misses(target)
     compile_graph(graph, target, Options(), misses)
     assert not misses.missing, f"{len(misses.missing)} kernels are not in {library_file(target.cpu)}"
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if X86_LEVELS[level] <= cpu_flags()][-1:])
+@pytest.mark.parametrize("program", [*CALLS, *TRAINING], ids=lambda program: program.__name__)
+def test_the_libraries_have_the_kernels_of_first_programs(program: Program, level: str) -> None:
+    """If this fails, run python -m mxforge.tools.make_kernels."""
+    target = targets(level)[0]
+    misses = _Misses(target)
+    with kernels_captured(misses, target):
+        program()
+    assert not misses.missing, f"{len(misses.missing)} kernels are not in {library_file(target.cpu)}"
+
+
+def test_captured_kernels_are_compiled_for_the_target() -> None:
+    x, store = mx.nd.ones((2, 3)), MemoryStore()
+    target = replace(host_target(), vector_bits=128, threads=1)
+    assert (x * 2).sum().asscalar() == 12  # known before, and compiled again
+    with kernels_captured(store, target):
+        assert (x * 2).sum().asscalar() == 12
+    texts = "".join(store.code)
+    assert "<4 x float>" in texts and "<8 x float>" not in texts
+    before = len(store.code)
+    assert (x * 3).sum().asscalar() == 18
+    assert len(store.code) == before
+
+
+@pytest.mark.skipif(host_target().cpu not in LEVELS, reason="there are libraries for x86-64")
+def test_a_first_call_loads_no_llvm(tmp_path: Path) -> None:
+    call = "import sys, mxforge as mx; assert (mx.nd.ones((2, 3)) * 2).sum().asscalar() == 12"
+    run_apart(f"{call}; assert 'llvmlite' not in sys.modules", tmp_path)
 
 
 @pytest.mark.skipif(host_target().cpu not in LEVELS, reason="there are libraries for x86-64")
