@@ -98,7 +98,6 @@ def moves() -> None:
         nd.transpose(nd.ones((2, 3, 4, 5)), axes)
     x = nd.ones((4, 6))
     _ = nd.split(x, 2, axis=1), nd.split(x, 2, axis=0), nd.broadcast_to(nd.ones((1, 3)), _SHAPE)
-    _ = nd.pad(nd.ones((1, 1, 3, 3)), mode="constant", pad_width=(0, 0, 0, 0, 1, 1, 1, 1))
     _ = nd.arange(10), nd.arange(0, 10, 2), nd.eye(3)
     x[:] = 2
     x[0] = 1
