@@ -284,7 +284,7 @@ class _Call:
         for k, launch in enumerate(launches):
             if not f.module.has_function(launch.symbol):  # a Python function, whose address the loader provides
                 f.module.declare_raw(launch.symbol, "void", "ptr, i64, i64, i32")
-            kernel = Value(f"@{launch.symbol}", PTR, f)
+            kernel = f.address(f"@{launch.symbol}")
             words = (kernel, self._table(launch), f.const(I64, launch.count), f.const(I64, launch.grain))
             for i, word in enumerate(words):
                 f.store(word, f.gep(records, RECORD_WORDS * k + i, I64))

@@ -2,7 +2,7 @@
 
 A function that shares its body (`numbered.py`) becomes a thunk: it passes the body a table of numbers. Any other
 function becomes an inner kernel (`inner_kernels.py`), with the functions of this module that it calls. What remains is
-compiled as part of this module, such as loops over nested programs and calls of libm.
+compiled as part of this module, such as calls of libm.
 """
 
 from __future__ import annotations

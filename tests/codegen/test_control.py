@@ -7,10 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from compiled import check, compiled, run_program
+from mxforge.codegen.driver import compile_graph
+from mxforge.codegen.llvm.compile import statistics
+from mxforge.ir.code_store import MemoryStore
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.program import PACK
 from mxforge.ir.types import DType, TensorType
+from mxforge.passes.manager import Options
+from mxforge.runtime.host import host_target
 
 F32 = DType.F32
 
@@ -65,6 +70,24 @@ def test_loops_in_loops() -> None:
     outer = b.build([b.add(count, 1), b.sub(x, 1)])
     b = CoreBuilder("loop")
     check(b.build(b.while_(less(*types, limit=3.0), outer, *(b.input(t) for t in types))), np.float32(0), normal(5))
+
+
+def test_a_loop_is_found_by_its_text() -> None:
+    types = (TensorType((), F32), TensorType((5,), F32))
+    b = CoreBuilder("step")
+    count, x = [b.input(t) for t in types]
+    step = b.build([b.add(count, 1), b.mul(x, 1.5)])
+    b = CoreBuilder("loop")
+    graph = b.build(b.while_(less(*types, limit=3.0), step, *(b.input(t) for t in types)))
+    store = MemoryStore()
+    first = compile_graph(graph, host_target(), Options(), store)
+    modules = statistics.modules
+    second = compile_graph(graph, host_target(), Options(), store)
+    assert statistics.modules == modules
+    inputs = np.float32(0), normal(5)
+    for program in (first, second):
+        _, found = run_program(program, inputs)
+        assert np.allclose(found, inputs[1] * 1.5**3)
 
 
 def swapped(x: TensorType, y: TensorType) -> Graph:
