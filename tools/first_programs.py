@@ -1,8 +1,8 @@
 """The programs with which users begin: common calls of operators, and steps of training of small networks.
 
 The libraries of the package have the kernels of these programs (`make_kernels.py`), so that a first call compiles
-nothing. A kernel of an eager call serves all shapes with the same axes after neighbours are merged: one shape stands
-for many.
+nothing. A kernel of an eager call serves all shapes with the same axes after neighbours are merged, so one shape is
+enough.
 """
 
 from __future__ import annotations
