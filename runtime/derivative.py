@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -129,7 +130,10 @@ class Derivative:
 
 def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: Device, record: str | None) -> Derivative:
     """The derivative with these graphs. The forward program determines the layouts of residuals, so it is compiled
-    before the backward program. What both are is then stored under `record`."""
+    before the backward program. What both are is then stored under `record`.
+
+    The graphs are of core, which has no modes: a call without a tape shares the forward program if it keeps nothing."""
+    options = replace(options, training=False)
     backward = split.backward
     read = {v for node in backward.nodes for v in node.inputs} | set(backward.outputs)
     reads_cotangent = tuple(v in read for v in backward.inputs[len(split.residuals) :])

@@ -84,7 +84,7 @@ def test_a_loop_is_found_by_its_text() -> None:
     modules = statistics.modules
     second = compile_graph(graph, host_target(), Options(), store)
     assert statistics.modules == modules
-    inputs = np.float32(0), normal(5)
+    inputs = np.zeros((), np.float32), normal(5)
     for program in (first, second):
         _, found = run_program(program, inputs)
         assert np.allclose(found, inputs[1] * 1.5**3)

@@ -8,6 +8,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.frontend.ndarray import recorded_calls
+from mxforge.frontend.ndarray.eager import bind, operator_named
 from mxforge.runtime.modes import hooks
 
 nd, autograd = mx.nd, mx.autograd
@@ -200,3 +201,16 @@ def test_observers_see_recorded_calls(plans: list[Any]) -> None:
     finally:
         hooks.remove(observer)
     assert len(observer.names) == 3 and not plans
+
+
+def test_recorded_and_other_calls_share_a_program() -> None:
+    x = variable(1, 2, 3)
+    function = bind(operator_named("relu"), {}).function
+    with autograd.record():
+        nd.relu(x)
+        recorded = function.specialization((x,))
+    nd.relu(x)
+    other = function.specialization((x,))
+    derivative = recorded.differentiable.derivative((0,))
+    assert recorded is not other
+    assert derivative.forward.specialization.executable is other.executable
