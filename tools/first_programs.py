@@ -176,34 +176,52 @@ def updates() -> None:
         y.backward()
 
 
-def _train(net: nn.HybridBlock, data: nd.NDArray, classes: nd.NDArray, optimizer: str, hybridize: bool) -> None:
-    """Two steps of training, and a prediction."""
+def _train(
+    net: nn.HybridBlock, data: nd.NDArray, optimizer: str, hybridize: bool, loss: gluon.loss.Loss | None = None
+) -> None:
+    """Two steps of training, and a prediction; of classes without another loss."""
     net.initialize(initializer.Xavier())
-    loss = gluon.loss.SoftmaxCrossEntropyLoss()
+    loss, labels = loss or gluon.loss.SoftmaxCrossEntropyLoss(), nd.ones((len(data),))
     if hybridize:
         net.hybridize()
         loss.hybridize()
     trainer = gluon.Trainer(net.collect_params(), optimizer)
     for _ in range(2):
         with autograd.record():
-            found = loss(net(data), classes)
+            found = loss(net(data), labels)
         found.backward()
         trainer.step(len(data))
         found.mean().asscalar()
     net(data).argmax(axis=1)
 
 
-def _dense(units: int) -> nn.HybridSequential:
+def _dense(*units: int) -> nn.HybridSequential:
     """A network of dense layers."""
     net = nn.HybridSequential()
-    net.add(nn.Dense(units, activation="relu"), nn.Dense(units // 2, activation="relu"), nn.Dense(10))
+    net.add(*[nn.Dense(n, activation="relu") for n in units[:-1]], nn.Dense(units[-1]))
     return net
+
+
+def train_linear() -> None:
+    """Regression, and a linear classifier of digits."""
+    for hybridize in (False, True):
+        _train(_dense(1), nd.ones((10, 2)), "sgd", hybridize, gluon.loss.L2Loss())
+        _train(_dense(10), nd.ones((256, 784)), "sgd", hybridize)
 
 
 def train_dense() -> None:
     """A network of dense layers on digits."""
     for optimizer, hybridize in product(("sgd", "adam"), (False, True)):
-        _train(_dense(128), nd.ones((64, 784)), nd.ones((64,)), optimizer, hybridize)
+        _train(_dense(128, 64, 10), nd.ones((64, 784)), optimizer, hybridize)
+
+
+def predict_dense() -> None:
+    """Predictions of small networks that are not trained."""
+    for units, rows in product(((64, 10), (16, 4), (32, 1)), (1, 32)):
+        net = _dense(*units)
+        net.initialize(initializer.Xavier())
+        net.hybridize(static_alloc=True, static_shape=True)
+        net(nd.ones((rows, 8)))
 
 
 def _convolutions() -> nn.HybridSequential:
@@ -218,11 +236,11 @@ def _convolutions() -> nn.HybridSequential:
 def train_convolutions() -> None:
     """LeNet on digits."""
     for hybridize in (False, True):
-        _train(_convolutions(), nd.ones((64, 1, 28, 28)), nd.ones((64,)), "sgd", hybridize)
+        _train(_convolutions(), nd.ones((64, 1, 28, 28)), "sgd", hybridize)
 
 
 class _Recurrent(nn.HybridBlock):
-    """An LSTM layer, and a dense layer on the mean of its states."""
+    """An LSTM layer, and a dense layer on the mean of its states. The first two extents of the data are equal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -236,11 +254,11 @@ class _Recurrent(nn.HybridBlock):
 def train_recurrent() -> None:
     """An LSTM layer."""
     for hybridize in (False, True):
-        _train(_Recurrent(), nd.ones((10, 16, 32)), nd.ones((16,)), "adam", hybridize)
+        _train(_Recurrent(), nd.ones((16, 16, 32)), "adam", hybridize)
 
 
 CALLS: Sequence[Program] = (arithmetic, unary, reductions, moves, lookups, products, layers, draws, updates)
 """Calls of operators. Their kernels depend on the vectors of a processor alone."""
 
-TRAINING: Sequence[Program] = (train_dense, train_convolutions, train_recurrent)
-"""Steps of training. Schedules depend on the threads and the caches of a processor too."""
+NETWORKS: Sequence[Program] = (train_linear, train_dense, predict_dense, train_convolutions, train_recurrent)
+"""Steps of training, and predictions. Schedules depend on the threads and the caches of a processor too."""

@@ -29,7 +29,7 @@ from ..runtime.atomic import write_atomically
 from ..runtime.host import X86_LEVELS, cpu_flags, target_from_cpuinfo
 from ..runtime.kernel_capture import kernels_captured
 from ..runtime.kernel_library import is_portable, library_file, to_bytes
-from .first_programs import CALLS, TRAINING, Program
+from . import first_programs
 
 NETWORKS: Mapping[str, int] = {
     "alexnet": 224,
@@ -80,13 +80,13 @@ def _graph(symbol: Symbol, name: str, shapes: Mapping[str, tuple[int, ...]]) -> 
     return symbol_to_graph(symbol, types, [n for n in names if n not in shapes], name)
 
 
-def runnable_programs(level: str) -> Iterator[tuple[Program, CpuTarget]]:
+def runnable_programs(level: str) -> Iterator[tuple[first_programs.Program, CpuTarget]]:
     """The programs with which users begin, for processors of a level. This machine must be one."""
     widths: set[int] = set()
     for target in targets(level):
-        programs = TRAINING if target.vector_bits in widths else (*CALLS, *TRAINING)
+        calls = () if target.vector_bits in widths else first_programs.CALLS
         widths.add(target.vector_bits)
-        yield from ((program, target) for program in programs)
+        yield from ((program, target) for program in (*calls, *first_programs.NETWORKS))
 
 
 def write_library(level: str) -> None:

@@ -20,7 +20,7 @@ from mxforge.runtime.host import X86_LEVELS, cpu_flags, host_target
 from mxforge.runtime.kernel_capture import kernels_captured
 from mxforge.runtime.kernel_library import KernelLibrary, is_portable, library_file, read_library, to_bytes
 from mxforge.runtime.kernel_store import KernelStore
-from mxforge.tools.first_programs import CALLS, TRAINING, Program
+from mxforge.tools.first_programs import CALLS, NETWORKS, Program
 from mxforge.tools.make_kernels import LEVELS, network_graphs, targets
 from processes import run_apart
 
@@ -114,7 +114,7 @@ def test_the_libraries_of_the_package_are_current(network: str, level: str) -> N
 
 
 @pytest.mark.parametrize("level", [level for level in LEVELS if X86_LEVELS[level] <= cpu_flags()][-1:])
-@pytest.mark.parametrize("program", [*CALLS, *TRAINING], ids=lambda program: program.__name__)
+@pytest.mark.parametrize("program", [*CALLS, *NETWORKS], ids=lambda program: program.__name__)
 def test_the_libraries_have_the_kernels_of_first_programs(program: Program, level: str) -> None:
     """If this fails, run python -m mxforge.tools.make_kernels."""
     target = targets(level)[0]
