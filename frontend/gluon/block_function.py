@@ -52,7 +52,8 @@ class BlockFunction:
         parameters = [n for n, (is_data, _) in zip(names, slots, strict=True) if not is_data]
         self.function = SymbolFunction(symbol, parameters, name, parse_flags(flags))
         in_format, self._out_format = formats
-        self._takes_arrays = in_format == [0] * len(in_format)
+        self._arguments = len(in_format)
+        self._takes_arrays = in_format == [0] * self._arguments
         self._by_context: dict[Context, _ContextParameters] = {}
         self._fast_path_cache: Cache[Any, Callable[..., Any]] = Cache("fast paths", SIGNATURES)
         self._fast_paths = self._fast_path_cache.recent
@@ -131,7 +132,7 @@ class BlockFunction:
     def _parameters_on(self, context: Context) -> _ContextParameters:
         found = self._by_context.get(context)
         if found is None:
-            found = self._by_context[context] = _ContextParameters(self.slots, context)
+            found = self._by_context[context] = _ContextParameters(self.slots, self._arguments, context)
         return found
 
 
@@ -163,8 +164,9 @@ def _key_of_many(data: Sequence[NDArray], training: bool) -> Any:
 class _ContextParameters:
     """The parameters on one context, with their version."""
 
-    def __init__(self, slots: Sequence[tuple[bool, Any]], context: Context) -> None:
-        self.context = context
+    def __init__(self, slots: Sequence[tuple[bool, Any]], arguments: int, context: Context) -> None:
+        """`arguments` is the number of the block's arguments, of which the symbol can ignore some."""
+        self.context, self._arguments = context, arguments
         self.version = ParameterVersion()
         self.types: tuple[Any, ...] = ()
         self._data = [(i, which) for i, (is_data, which) in enumerate(slots) if is_data]
@@ -200,7 +202,7 @@ class _ContextParameters:
 
         The function calls `slow_path` if the parameters no longer have the types that it was compiled for.
         """
-        if len(self._data) == 1:
+        if self._arguments == len(self._data) == 1:
             run = found.executable.bound_call(self._data[0][0], lambda: self._addresses)
             if run is not None:
                 return self._bound_path(run, found.types[0], slow_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +292,19 @@ def test_the_fast_path_keeps_the_structure_of_results() -> None:
     for _ in range(3):
         ((found,),) = net(mx.nd.ones((2,)))
         assert found.asnumpy().tolist() == [2, 2]
+
+
+def test_the_fast_path_of_a_block_that_ignores_arguments() -> None:
+    class Second(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any, y: Any) -> Any:  # type: ignore[override]
+            return y + 1
+
+    net = Second()
+    net.hybridize()
+    for i in range(3):
+        with pytest.warns(UserWarning, match="not used") if i == 0 else nullcontext():
+            found = net(mx.nd.zeros((2,)), mx.nd.ones((2,)) * i)
+        assert found.asnumpy().tolist() == [i + 1] * 2
 
 
 def test_the_fast_path_follows_its_parameters() -> None:
