@@ -22,7 +22,7 @@ _POINTS = (48, 240)
 
 _FEW_LINES, _MOST_LINES = 6, 24
 """Cache lines of weights that a step prefetches: for an unknown number of points, and at most. With at most 8,
-convolutions of few points with large weights took 14 to 24 % longer (measured on Zen 5); more than 24 change nothing."""
+convolutions of few points with large weights took up to 24 % longer (measured on Zen 5); more than 24 gain nothing."""
 
 _FEW_ROWS = 4
 """Up to this many rows the time of a product is that of reading the right operand once."""
