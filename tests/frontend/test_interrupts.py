@@ -33,6 +33,9 @@ else:
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 """
 SUM = "assert mx.nd.ones((2, 3)).sum().asscalar() == 6"
+COMPILED_SUM = (
+    "assert mx.nd.ones((2, 3), dtype='float16').sum().asscalar() == 6"  # the libraries of the package have none
+)
 NET = "net = mx.gluon.nn.Dense(2, in_units=3); net.initialize(); net.hybridize(); net(mx.nd.ones((1, 3)))"
 IMAGE = "import numpy; mx.recordio.pack_img(mx.recordio.IRHeader(0, 1, 2, 0), numpy.zeros((4, 4, 3), 'uint8'))"
 CASES = [
@@ -44,9 +47,9 @@ CASES = [
     ("mxforge.ir.types", SUM),
     ("mxforge.ir.dialects.mx.reduce", SUM),
     ("mxforge.codegen.driver", SUM),
-    ("mxforge.codegen.llvm.compile", SUM),
-    ("llvmlite", SUM),
-    ("llvmlite.binding.ffi", SUM),
+    ("mxforge.codegen.llvm.compile", COMPILED_SUM),
+    ("llvmlite", COMPILED_SUM),
+    ("llvmlite.binding.ffi", COMPILED_SUM),
     ("mxforge.frontend.gluon.nn", NET),
     ("mxforge.frontend.symbol", NET),
     ("numpy.linalg", "from mxforge.gluon import nn"),
