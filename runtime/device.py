@@ -29,7 +29,8 @@ Address = Any
 """An int in the host's memory, a `DeviceAddress` in the memory of any other device."""
 
 DirectCall = Callable[..., None]
-"""A run of a program as a function of all its addresses, inputs then outputs."""
+"""A run of a program as a function of all its addresses, inputs then outputs. It raises DeviceError for an address that
+is not one of the host, and while launches are observed; callers then use `run`."""
 
 BoundCall = Callable[[Address, Address, Hashable], None]
 """A run of a program as a function of one input, its output, and the version of the parameters."""
@@ -86,7 +87,7 @@ class Runnable(Protocol):
     def run(self, inputs: Sequence[Address], outputs: Sequence[Address], parameters_version: Hashable = 0) -> None: ...
 
     def direct_call(self) -> DirectCall | None:
-        """A fast path of `run` for tiny programs; None for other programs."""
+        """A fast path of `run` for short programs that prepare nothing; None for other programs."""
         ...
 
     def bound_call(self, position: int, inputs: Callable[[], list[Address]]) -> BoundCall | None:

@@ -20,7 +20,7 @@ from .elf import LoadedObject, load_objects, resolve_libc
 from .host_calls import HostCalls
 from .loaded_program import LoadedProgram
 from .prepared import Prepared, PreparedPool
-from .records import Records
+from .records import WORD, Records
 from .storage import Storage, allocate, allocate_zeroed
 from .threads import RECORD_BYTES, ThreadPool, get_pool
 
@@ -28,6 +28,7 @@ _SHORT_BYTES = 128 << 10  # memory of a program that runs while holding Python's
 _SHORT_LAUNCHES = 8
 _OBSERVED = 2  # level of MXFORGE_DEBUG from which each launch is timed
 _ONE = ctypes.c_int64(1)
+_HAS_LOCK: bool = getattr(sys, "_is_gil_enabled", lambda: True)()  # some builds of Python have none
 _ELSEWHERE = "a program of the host got an operand in the memory of another device"
 
 Listener = Callable[[Program, Launch | None, int, int], None]
@@ -40,10 +41,11 @@ def listen(listener: Listener | None) -> None:
     None for the launch after every run of several launches. Times are those of `perf_counter_ns`. None removes the
     callback.
 
-    With a callback programs take longer, because launches are timed one by one; without, a run costs one comparison.
+    With a callback programs take longer, because launches are timed one by one, and direct calls refuse to run.
     """
-    global _listener  # noqa: PLW0603  (a global is read faster than anything else, on a path of one microsecond)
+    global _listener  # noqa: PLW0603
     _listener = listener
+    get_pool().direct_calls.refuse(listener is not None)
 
 
 def is_observed() -> bool:
@@ -63,12 +65,6 @@ class Executable(LoadedProgram["Instance"]):
         first = self._new_instance()
         self._patches = first.patches
         self._idle.append(first)
-
-    @property
-    def _is_single(self) -> bool:
-        """True if the program is one launch, without preparation, copies or Python functions."""
-        program = self.program
-        return len(program.launches) == 1 and not (program.prepare or program.copies or program.functions)
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
         """Run on tensors at these addresses; see `Runnable`. ValueError for a wrong number of addresses."""
@@ -92,50 +88,48 @@ class Executable(LoadedProgram["Instance"]):
         return [(c, tuple(loaded.symbols)) for c, loaded in zip(self.program.code, self._code, strict=True)]
 
     def direct_call(self) -> DirectCall | None:
-        """A function that patches the addresses and calls the code, for a tiny program of two or three operands; None
-        for other programs."""
-        if not _is_short(self.program) or not self._is_single or settings().debug >= _OBSERVED:
+        """See `Runnable`."""
+        if not self._is_direct or self.program.prepare:
             return None
-        if any(len(patches) != 1 or patches[0][1] for patches in self._patches):
-            return None
-        words = [patches[0][0] for patches in self._patches]
-        make = {2: self._call_of_two, 3: self._call_of_three}.get(len(words))
-        return make(*words) if make else None
+        instance = self._new_instance()
+        return self._direct(instance, instance.patches)
 
     def bound_call(self, position: int, inputs: Callable[[], list[int]]) -> BoundCall | None:
         """See `Runnable`."""
-        program = self.program
-        if not _is_short(program) or program.copies or program.functions or settings().debug >= _OBSERVED:
+        count = len(self.program.inputs)
+        if not self._is_direct or len(self.program.outputs) != 1:
             return None
-        free = [self._patches[position], *self._patches[len(program.inputs) :]]
-        if len(free) != 2 or any(len(patches) != 1 or patches[0][1] for patches in free):
-            return None
-        (((i, _),), ((j, _),)) = free
-        idle: list[Instance] = []
-        make, native, block = self._new_instance, self._pool.run_holding_gil, program.prepared_bytes
 
-        def run(a: int, b: int, version: Hashable) -> None:
+        def bound(version: Hashable) -> DirectCall:
+            instance = self._new_instance()
+            instance.bind(inputs(), version, Prepared(allocate_zeroed(self.program.prepared_bytes)))
+            return self._direct(instance, [instance.patches[position], instance.patches[count]], version)
+
+        call = _unbound
+
+        def run(x: int, y: int, version: Hashable) -> None:
+            nonlocal call
             try:
-                instance = idle.pop()
-            except IndexError:
-                instance = make()
-                instance.own_prepared = Prepared(allocate_zeroed(block))
-            if instance.own_prepared.version is not version:
-                instance.bind(inputs(), version)
-            words = instance.words
-            try:
-                words[i] = a
-                words[j] = b
-            except TypeError:
-                idle.append(instance)
-                raise DeviceError(_ELSEWHERE) from None
-            if _listener is None:
-                native(instance.records, instance.count)
-            else:
-                instance.launch(native, (instance.records, instance.count))
-            idle.append(instance)
+                call(x, y, version)
+            except DeviceError:
+                call = bound(version)
+                call(x, y, version)
 
         return run
+
+    @property
+    def _is_direct(self) -> bool:
+        """True if a run is one native call that holds Python's lock."""
+        program = self.program
+        return _is_short(program) and not (program.copies or program.functions or is_observed()) and _HAS_LOCK
+
+    def _direct(
+        self, instance: Instance, operands: Sequence[Sequence[tuple[int, int]]], version: Hashable = None
+    ) -> DirectCall:
+        """A function of the addresses of these operands. No other run uses the instance."""
+        patches = [(k, instance.word(word), offset) for k, patched in enumerate(operands) for word, offset in patched]
+        records = instance.records.value or 0, instance.count.value
+        return self._pool.direct_calls.function(records, len(operands), patches, (self, instance), version)
 
     def _make_instance(self) -> Instance:
         return Instance(self.program, self._address_of, self._constants, self._pool)
@@ -156,55 +150,9 @@ class Executable(LoadedProgram["Instance"]):
         found = self._host.address(symbol) if self._host is not None else self._pool.kernels.get(symbol)
         return _find(self._code, symbol) if found is None else found
 
-    def _call_of_two(self, i: int, j: int) -> DirectCall:
-        # These instances are separate from those of `run`, which remember the addresses in their records.
-        idle: list[Instance] = []
-        make, native, one = self._new_instance, self._pool.run_holding_gil, _ONE
 
-        def run(a: int, b: int) -> None:
-            try:
-                instance = idle.pop()
-            except IndexError:
-                instance = make()
-            words = instance.words
-            try:
-                words[i] = a
-                words[j] = b
-            except TypeError:
-                idle.append(instance)
-                raise DeviceError(_ELSEWHERE) from None
-            if _listener is None:
-                native(instance.records, one)
-            else:
-                instance.launch(native, (instance.records, one))
-            idle.append(instance)
-
-        return run
-
-    def _call_of_three(self, i: int, j: int, k: int) -> DirectCall:
-        idle: list[Instance] = []
-        make, native, one = self._new_instance, self._pool.run_holding_gil, _ONE
-
-        def run(a: int, b: int, c: int) -> None:
-            try:
-                instance = idle.pop()
-            except IndexError:
-                instance = make()
-            words = instance.words
-            try:
-                words[i] = a
-                words[j] = b
-                words[k] = c
-            except TypeError:
-                idle.append(instance)
-                raise DeviceError(_ELSEWHERE) from None
-            if _listener is None:
-                native(instance.records, one)
-            else:
-                instance.launch(native, (instance.records, one))
-            idle.append(instance)
-
-        return run
+def _unbound(*_: object) -> None:
+    raise DeviceError("not bound to parameters")
 
 
 _objects: WeakValueDictionary[bytes, LoadedObject] = WeakValueDictionary()
@@ -226,11 +174,8 @@ def _load(codes: Sequence[bytes], pool: ThreadPool, host: HostCalls | None) -> l
 class Instance:
     """A program's records and private memory, which one run at a time uses.
 
-    The records of `prepare` come first. `words` and `patches` are those of the records. `own_prepared` is the prepared
-    memory of an instance that no other run uses.
+    The records of `prepare` come first. `words` and `patches` are those of the records.
     """
-
-    own_prepared: Prepared
 
     def __init__(
         self,
@@ -277,11 +222,16 @@ class Instance:
         except (TypeError, ctypes.ArgumentError):
             raise DeviceError(_ELSEWHERE) from None
 
-    def bind(self, inputs: Sequence[int], version: Hashable) -> None:
-        """Use these inputs and `own_prepared` for parameters of this version from now on."""
+    def bind(self, inputs: Sequence[int], version: Hashable, prepared: Prepared) -> None:
+        """Use these inputs and this prepared memory for parameters of this version from now on."""
         self._patch([*inputs, *self.addresses[len(self.program.inputs) :]])
-        if self._use(self.own_prepared, version) and self.program.prepare:
+        self._bound = prepared
+        if self._use(prepared, version) and self.program.prepare:
             self.launch(self._prepare_native, self._prepare)
+
+    def word(self, number: int) -> int:
+        """The address of a word of the records."""
+        return self._records.address + number * WORD
 
     def _patch(self, addresses: list[int]) -> None:
         current = self.addresses

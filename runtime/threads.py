@@ -14,7 +14,8 @@ from collections.abc import Callable
 from ..codegen.llvm.support import COPY, LARGEST_POOL, PIECES, RUN
 from ..codegen.llvm.target import CpuTarget
 from .cache import DiskCache, default_cache
-from .elf import load_object
+from .direct_calls import DirectCalls, resolve_python
+from .elf import load_object, resolve_libc
 from .host import host_target
 from .support_object import support_object
 
@@ -33,6 +34,8 @@ class ThreadPool:
     continue meanwhile. `run_holding_gil` is the same for programs of a few microseconds: it does not release Python's
     lock, so all Python threads wait for it.
 
+    `direct_calls` makes calls of short programs that take fewer steps.
+
     `kernels` are the addresses of the kernels that every process has (`codegen/llvm/support.py`).
 
     Both are ctypes functions. Prebuilt arguments (`ctypes.c_void_p(address)`, `ctypes.c_int64(n)`) make a call cheaper
@@ -43,7 +46,9 @@ class ThreadPool:
     run_holding_gil: Callable[[int | ctypes.c_void_p, int | ctypes.c_int64], None]
 
     def __init__(self, target: CpuTarget, cache: DiskCache) -> None:
-        self._object = load_object(support_object(target, mmap.PAGESIZE, cache))
+        self._object = load_object(
+            support_object(target, mmap.PAGESIZE, cache), lambda name: resolve_python(name) or resolve_libc(name)
+        )
         self._object.keep_forever()  # daemon threads can run its code while the interpreter exits
         address = self._object.address
         _wipe_on_fork(address("mxf_state"))
@@ -54,6 +59,7 @@ class ThreadPool:
         self.kernels = {name: address(name) for name in (PIECES, COPY)}
         self.run = ctypes.CFUNCTYPE(None, *_RUN_ARGUMENTS)(self.run_address)
         self.run_holding_gil = ctypes.PYFUNCTYPE(None, *_RUN_ARGUMENTS)(self.run_address)
+        self.direct_calls = DirectCalls(address)
         self._resize = ctypes.CFUNCTYPE(None, ctypes.c_int32)(address("mxf_resize"))
         self._stop = ctypes.CFUNCTYPE(None)(address("mxf_stop"))
         self._closed = False

@@ -24,6 +24,8 @@ end }. Piece i runs its kernel over [begin, end). One launch of it runs launches
 all threads, and the threads wait for each other once and not after each of them. `mxf_copy` is a kernel over bytes: it
 copies its second argument to its first.
 
+Python calls short programs by `mxf_call` (`support_calls.py`).
+
 Workers. The caller of `mxf_run` is worker 0; the others are numbered from 1. A call from inside a kernel, or during a
 launch of another thread, runs its launch alone as worker 0. So within one run the numbers of working threads are always
 distinct. Two threads must not run the same records and memory at once, because both could be their worker 0.
@@ -52,6 +54,7 @@ from __future__ import annotations
 
 import re
 
+from .support_calls import CALLS
 from .support_workers import CHUNKS, START, STOP, WORKER
 
 PIECES, COPY = "mxf_pieces", "mxf_copy"
@@ -107,9 +110,9 @@ def _offsets() -> dict[str, int]:
 def support_module(triple: str, page_bytes: int) -> str:
     """The module's text for a target `triple` and its size of a memory page in bytes.
 
-    It defines mxf_run, mxf_pieces, mxf_copy, mxf_resize(i32 threads), mxf_stop, the settings mxf_threads (i32) and
-    mxf_spin_ns (i64), and mxf_state: one page, for which the loader must set MADV_WIPEONFORK. ValueError for an unknown
-    architecture.
+    It defines mxf_run, mxf_call, mxf_pieces, mxf_copy, mxf_resize(i32 threads), mxf_stop, the settings mxf_threads
+    (i32) and mxf_spin_ns (i64), and mxf_state: one page, for which the loader must set MADV_WIPEONFORK. ValueError for
+    an unknown architecture.
     """
     architecture = triple.partition("-")[0]
     if architecture not in _DIALECTS:
@@ -117,7 +120,9 @@ def support_module(triple: str, page_bytes: int) -> str:
     words = _DIALECTS[architecture] | {"PAGE": str(page_bytes), "MASK": str(_MASK_BYTES), "CPUS": str(8 * _MASK_BYTES)}
     words |= {"LARGEST": str(LARGEST_POOL), "CHUNKS": str(MOST_CHUNKS_OF_FEW)}
     words |= {name: f"ptr getelementptr (i8, ptr @mxf_state, i64 {offset})" for name, offset in _offsets().items()}
-    return re.sub(r"\$(\w+)", lambda found: words[found[1]], _DECLARATIONS + _RUN + CHUNKS + WORKER + START + STOP)
+    return re.sub(
+        r"\$(\w+)", lambda found: words[found[1]], _DECLARATIONS + _RUN + CALLS + CHUNKS + WORKER + START + STOP
+    )
 
 
 _DECLARATIONS = """

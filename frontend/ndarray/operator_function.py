@@ -27,7 +27,7 @@ from ..memory import OutOfMemory
 from ..tracebacks import cause_of
 from .array_classes import empty_array, number_class
 from .operator_graph import compiled, eager_options, operator_graph, refusal
-from .ready import fast_binary, fast_unary
+from .ready import fast_binary, fast_call, fast_unary
 from .recorded_calls import RecordedCalls
 from .scalars import ScalarBlock, checks_scalars
 from .tape import call_recorded, is_recorded, record_without_gradient, require_writable
@@ -262,7 +262,7 @@ class OperatorSpecialization(Specialization):
         direct = self.executable.direct_call()
         call: Any = lambda *arrays: self.call(arrays)  # noqa: E731
         if direct is not None and self.simple and len(self.types) == 1:
-            maker: Any = fast_unary if len(self.executable.inputs) == 1 else fast_binary
+            maker: Any = {1: fast_unary, 2: fast_binary}.get(len(self.executable.inputs), fast_call)
             call = maker(direct, self.types[0], self.elsewhere)
         call.recorded = self.fast_recorded()
         return call

@@ -1,4 +1,4 @@
-"""Fast paths: calls of small programs of one or two operands as plain functions."""
+"""Fast paths: calls of short programs as plain functions."""
 
 from __future__ import annotations
 
@@ -56,6 +56,28 @@ def fast_binary(
             direct(x._address, y._address, address)
         except DeviceError:
             return elsewhere((x, y))
+        return result
+
+    return call
+
+
+def fast_call(direct: Callable[..., None], type: TensorType, elsewhere: Elsewhere) -> Callable[..., NDArray]:
+    """For any number of operands, at least one."""
+    new, cls = object.__new__, array_class()
+    shape, dtype, nbytes = type.shape, type.dtype, type.nbytes
+
+    def call(*arrays: NDArray) -> NDArray:
+        storage = allocate(nbytes)
+        result = new(cls)
+        result._storage = storage
+        result._address = address = storage.address
+        result._shape = shape
+        result._dtype = dtype
+        result._context = arrays[0]._context
+        try:
+            direct(*[a._address for a in arrays], address)
+        except DeviceError:
+            return elsewhere(arrays)
         return result
 
     return call

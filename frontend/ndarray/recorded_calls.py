@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.types import TensorType
+from ...runtime.device import DeviceError
 from ...runtime.modes import hooks, modes
 from ..memory import allocate
 from .array_classes import array_class
@@ -115,10 +116,14 @@ class _Plan:
         given = list(arrays)
         if self._random is not None:
             given.insert(self._random.input, random_key(self._forward, context))
-        if self._direct is not None:
-            self._direct(*[a._address for a in given], *[a._address for a in made])
+        sources, targets = [a._address for a in given], [a._address for a in made]
+        if self._direct is None:
+            self._run(sources, targets, version)
         else:
-            self._run([a._address for a in given], [a._address for a in made], version)
+            try:
+                self._direct(*sources, *targets)
+            except DeviceError:
+                self._run(sources, targets, version)
         run = new(ForwardRun)
         run.derivative, run.version, run.context = self.derivative, version, context
         run.operands, run.results = given, made

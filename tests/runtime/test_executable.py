@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -131,10 +132,44 @@ def test_direct_call_agrees_with_run(code: bytes) -> None:
     assert (c == 2 * a).all()
 
 
-def test_programs_that_need_more_than_patching_have_no_direct_call(code: bytes) -> None:
-    two = [launch(IN[0], IN[1], ARENA), launch(ARENA, IN[1], OUT[0])]
-    assert Executable(program(code, 2, 1, two)).direct_call() is None
-    assert Executable(program(code, 2, 1, [launch(IN[0], IN[0], OUT[0])])).direct_call() is None
+def test_direct_calls_of_several_launches(code: bytes) -> None:
+    steps = [launch(IN[0], IN[0], ARENA), launch(ARENA, IN[1], OUT[0]), launch(OUT[0], CONSTANT, OUT[1])]
+    direct = Executable(program(code, 2, 2, steps)).direct_call()
+    assert direct is not None
+    x, y, first, second = (vector(k) for k in range(4))
+    for _ in range(2):
+        direct(x.ctypes.data, y.ctypes.data, first.ctypes.data, second.ctypes.data)
+        assert (first == 2 * x + y).all() and (second == first + 100).all()
+        x += 7
+
+
+def test_programs_that_prepare_or_copy_have_no_direct_call(code: bytes) -> None:
+    steps = [launch(PREPARED, IN[0], OUT[0])]
+    copies = [Copy(OUT[0], IN[0], VECTOR.nbytes)]
+    assert Executable(program(code, 1, 1, steps, [launch(IN[0], IN[0], PREPARED)])).direct_call() is None
+    assert Executable(program(code, 1, 1, [], (), copies)).direct_call() is None
+
+
+def test_a_direct_call_refuses_what_it_cannot_run(code: bytes) -> None:
+    direct = Executable(program(code, 1, 1, [launch(IN[0], IN[0], OUT[0])])).direct_call()
+    assert direct is not None
+    x, y = vector(1), vector(0)
+    with pytest.raises(DeviceError, match="another device"):
+        direct(x.ctypes.data, DeviceAddress("other", 1))
+    with pytest.raises(TypeError):
+        direct(x.ctypes.data)
+    with pytest.raises(DeviceError):  # a version, which this function does not have
+        direct(x.ctypes.data, y.ctypes.data, "version")
+    listen(lambda *_: None)
+    try:
+        with pytest.raises(DeviceError, match="launches are observed"):
+            direct(x.ctypes.data, y.ctypes.data)
+    finally:
+        listen(None)
+    assert (y == vector(0)).all()
+    gc.collect()
+    direct(x.ctypes.data, y.ctypes.data)
+    assert (y == 2 * x).all()
 
 
 def test_bound_call_follows_the_version_of_parameters(code: bytes) -> None:
@@ -158,10 +193,9 @@ def test_bound_call_follows_the_version_of_parameters(code: bytes) -> None:
 
 
 def test_programs_that_have_no_bound_call(code: bytes) -> None:
-    twice = program(code, 1, 1, [launch(IN[0], IN[0], OUT[0])])
     copied = program(code, 1, 1, [], (), [Copy(OUT[0], IN[0], VECTOR.nbytes)])
     two_results = program(code, 1, 2, [launch(IN[0], CONSTANT, OUT[0]), launch(CONSTANT, CONSTANT, OUT[1])])
-    for refused in (twice, copied, two_results):
+    for refused in (copied, two_results):
         assert Executable(refused).bound_call(0, list) is None
 
 
