@@ -18,7 +18,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.frontend.gluon.data.dataloader import _MultiWorkerIter
-from mxforge.frontend.gluon.data.workers import memory
+from mxforge.frontend.gluon.data.workers import memory, pool
 from processes import run_apart
 
 data = mx.gluon.data
@@ -98,7 +98,8 @@ def test_epochs_leave_nothing_behind(images: Any) -> None:
     for _ in range(10):
         next(iter(images))
     assert blocks <= shared_blocks() + 2 <= 22 and abandoned
-    assert (open_files(), threading.active_count(), children()) == (files, threads, workers)
+    assert (open_files(), children()) == (files, workers)
+    assert threading.active_count() <= threads  # those of earlier tests can end
 
 
 def test_batches_stay_valid_without_their_loader() -> None:
@@ -271,6 +272,20 @@ def test_an_interrupted_epoch() -> None:
             assert [batch.asnumpy().tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5], [6, 7]]
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+def test_an_interrupted_task_does_not_drop_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = of_calls(lambda i: i, workers=1)
+    expected = [batch.asnumpy().tolist() for batch in loader]
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pool, "Task", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            list(loader)
+    assert [batch.asnumpy().tolist() for batch in loader] == expected
 
 
 def test_a_forked_process_may_not_use_the_loader_and_does_not_end_it(images: Any) -> None:

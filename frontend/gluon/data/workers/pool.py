@@ -194,9 +194,10 @@ class WorkerPool:
         pickled = pickle_task((function, args), self._constants)
         with self._lock:
             self._require_alive()
-            result = self._results[self._numbers] = Result(self, self._numbers)
-            self._waiting.append(Task(self._numbers, seeds, pickled))
-            self._numbers += 1
+            number = self._numbers
+            self._numbers += 1  # first: a call that is interrupted below drops its result, and with it its number
+            result = self._results[number] = Result(self, number)
+            self._waiting.append(Task(number, seeds, pickled))
             self._exchange(0)
         return result
 
