@@ -10,13 +10,14 @@ from __future__ import annotations
 
 def load(engine, spec, arrays):
     """The program of a network or a training suite."""
-    arrays = [engine.array(a, dtype=a.dtype) for a in arrays]
     if "network" in spec:
-        return engine.program(
-            _initialized(network(engine.mx.gluon, spec["network"]), arrays[1:], engine.options), arrays[:1]
-        )
-    steps = _update(engine.mx, spec, arrays) if "update" in spec else _network(engine.mx, spec, arrays, engine.options)
-    return engine.training_program(*steps)
+        net = _initialized(engine, network(engine.mx.gluon, spec["network"]), arrays[1:], engine.options)
+        return engine.program(net, [_array(engine, arrays[0])])
+    return engine.training_program(*(_update if "update" in spec else _network)(engine, spec, arrays))
+
+
+def _array(engine, array):
+    return engine.array(array, dtype=array.dtype)
 
 
 def network(gluon, name):
@@ -24,11 +25,12 @@ def network(gluon, name):
     return NETWORKS[name](gluon)
 
 
-def _network(mx, spec, arrays, options):
+def _network(engine, spec, arrays):
     """(step, weights)"""
-    x, y = arrays[:2]
-    options = options if spec["hybridize"] else None
-    net = _initialized(network(mx.gluon, spec["training"]), arrays[2:], options)
+    mx = engine.mx
+    x, y = (_array(engine, a) for a in arrays[:2])
+    options = engine.options if spec["hybridize"] else None
+    net = _initialized(engine, network(mx.gluon, spec["training"]), arrays[2:], options)
     loss = _losses(mx.gluon.loss)[spec["loss"]]
     if options:
         loss.hybridize(**options)
@@ -45,22 +47,24 @@ def _network(mx, spec, arrays, options):
     return step, [p.data() for p in net.collect_params().values()]
 
 
-def _initialized(net, arrays, options):
-    """The network with these parameters, hybridized with `options` unless they are None."""
+def _initialized(engine, net, arrays, options):
+    """The network with these parameters, hybridized with `options` unless they are None. Parameters are converted one by
+    one: another copy of all of them would be the peak of the memory that the suite reports."""
     parameters = list(net.collect_params().values())
     for parameter, array in zip(parameters, arrays):
         parameter.shape = array.shape
     net.initialize()
     for parameter, array in zip(parameters, arrays):
-        parameter.set_data(array)
+        parameter.set_data(_array(engine, array))
     if options is not None:
         net.hybridize(**options)
     return net
 
 
-def _update(mx, spec, arrays):
+def _update(engine, spec, arrays):
     """The update of all weights by constant gradients, which is what `Trainer.step` does after a backward pass."""
-    half = len(arrays) // 2
+    mx, half = engine.mx, len(arrays) // 2
+    arrays = [_array(engine, a) for a in arrays]
     weights, gradients = arrays[:half], arrays[half:]
     name, parameters = spec["update"]
     update = mx.optimizer.get_updater(mx.optimizer.create(name, **parameters))
