@@ -48,8 +48,8 @@ def _network(engine, spec, arrays):
 
 
 def _initialized(engine, net, arrays, options):
-    """The network with these parameters, hybridized with `options` unless they are None. Parameters are converted one by
-    one: another copy of all of them would be the peak of the memory that the suite reports."""
+    """The network with these parameters, hybridized with `options` unless they are None. Parameters are converted one
+    by one: another copy of all of them would be the peak of the memory that the suite reports."""
     parameters = list(net.collect_params().values())
     for parameter, array in zip(parameters, arrays):
         parameter.shape = array.shape
