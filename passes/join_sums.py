@@ -135,12 +135,13 @@ class _Joined:
 
     def _in_order(self, terms: Sequence[Node]) -> list[Node]:
         """The terms in the order of known operands, or of the tensor whose pieces they read."""
-        for known, _ in self.wholes:
-            position = {v: i for i, v in enumerate(known)}
+        places = [{v: i for i, v in enumerate(known)} for known, _ in self.wholes]
+        places.append({v: start for t in terms for v in t.inputs if (start := start_of(v)) >= 0})
+        for place in places:
             for i in range(len(terms[0].inputs)):
-                if all(t.inputs[i] in position for t in terms):
-                    return sorted(terms, key=lambda t: position[t.inputs[i]])
-        return sorted(terms, key=lambda t: max(map(start_of, t.inputs)))
+                if all(t.inputs[i] in place for t in terms):
+                    return sorted(terms, key=lambda t: place[t.inputs[i]])
+        return list(terms)
 
     def _rows(self, values: list[Value]) -> Value:
         found = self._known(values)

@@ -8,15 +8,16 @@ from ..ir.dialects.core import CoreBuilder, Reshape, Slice
 from ..ir.graph import Value
 
 
-def _piece_of(value: Value) -> tuple[Value, int] | None:
-    """The tensor of which `value` is a piece along the leading axis, in another shape or not, and where it starts."""
+def _piece_of(value: Value) -> tuple[Value, int, int] | None:
+    """The tensor of which `value` is a piece along the leading axis, in another shape or not, and where the piece
+    starts and ends."""
     node = value.node
     if node is not None and isinstance(node.op, Reshape):
         node = node.inputs[0].node
     if node is None or not isinstance(node.op, Slice) or any(s != 1 for s in node.op.step):
         return None
-    whole, piece = node.inputs[0].type.shape, node.outputs[0].type.shape
-    return (node.inputs[0], node.op.start[0]) if whole[1:] == piece[1:] else None
+    whole, piece, start = node.inputs[0].type.shape, node.outputs[0].type.shape, node.op.start[0]
+    return (node.inputs[0], start, start + piece[0]) if whole[1:] == piece[1:] else None
 
 
 def start_of(value: Value) -> int:
@@ -26,13 +27,12 @@ def start_of(value: Value) -> int:
 
 
 def whole_of(values: Sequence[Value], b: CoreBuilder) -> Value:
-    """The rows of all values, which are matrices: the tensor whose pieces they are, or a concatenation."""
-    pieces = [_piece_of(v) for v in values]
-    first = pieces[0]
-    if first is not None and all(p is not None and p[0] is first[0] for p in pieces):
-        source, columns = first[0], values[0].type.shape[1]
-        starts = {p[1] for p in pieces if p is not None}
-        total = sum(v.type.size for v in values)
-        if len(starts) == len(values) and total == source.type.size and source.type.layout is None:
-            return b.reshape(source, (-1, columns))
+    """The rows of all values in this order, which are matrices: the tensor that consists of these pieces in this order,
+    or a concatenation."""
+    pieces = [p for v in values if (p := _piece_of(v)) is not None]
+    source = pieces[0][0] if len(pieces) == len(values) else None
+    if source is not None and source.type.layout is None and all(p[0] is source for p in pieces):
+        ends = [0, *(end for _, _, end in pieces)]
+        if ends == [*(start for _, start, _ in pieces), source.type.shape[0]]:
+            return b.reshape(source, (-1, values[0].type.shape[1]))
     return b.concat(values, 0)

@@ -55,6 +55,26 @@ def test_products_of_pieces_read_the_whole_tensor() -> None:
     assert count(after, Concat) == 1
 
 
+def test_operands_that_are_pieces_in_different_orders() -> None:
+    """The rows of both operands must have the same order."""
+    b = CoreBuilder()
+    x, y = b.input(tensor(4, 2, 10)), b.input(tensor(4, 2, 20))
+    pieces, others = ([b.reshape(b.slice_axis(v, 0, i, i + 1), (2, -1)) for i in range(4)] for v in (x, y))
+    for order in ((3, 2, 1, 0), (1, 0, 3, 2)):
+        after = joined(b.build([total(b, [over_rows(b, others[i], pieces[k]) for k, i in enumerate(order)])]))
+        assert rows_of(after, Dot) == [8]
+        assert count(after, Concat) == 1
+
+
+def test_overlapping_pieces_are_not_the_whole_tensor() -> None:
+    b = CoreBuilder()
+    x, given = b.input(tensor(6, 10)), cotangents(b, 3)
+    pieces = [b.slice_axis(x, 0, start, start + 2) for start in (0, 1, 3)]
+    after = joined(b.build([total(b, [over_rows(b, g, p) for g, p in zip(given, pieces, strict=True)])]))
+    assert rows_of(after, Dot) == [6]
+    assert count(after, Concat) == 2
+
+
 def test_gradients_of_a_cell_share_the_rows_of_their_cotangents() -> None:
     """The first step has no state, and the gradient of a bias is a sum of rows; the bias is a result twice."""
     b = CoreBuilder()
