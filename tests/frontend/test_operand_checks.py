@@ -55,6 +55,7 @@ REASONS = [
     ("nd.topk(o((3,)), k=9)", "k must not exceed the 3 elements"),
     ("nd.one_hot(o((2,)), depth=-1)", "depth=-1: must not be negative"),
     ("nd.concat()", "at least one array"),
+    ("nd.FullyConnected(o((2, 5)), o((3, 5)), num_hidden=0, no_bias=True)", "num_hidden=0: must be positive"),
     ("nd.FullyConnected(o((2, 5)), o((3, 5)), num_hidden='x')", "num_hidden='x': 'x' is not an integer"),
 ]
 

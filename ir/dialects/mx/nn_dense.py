@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...graph import Value
 from ...types import DType
 from .operator import Operator, operator
-from .parameters import Bool, DTypeName, Int, Positive
+from .parameters import Bool, DTypeName, Positive
 from .shapes import PartialShape, is_known, unify_at
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class FullyConnected(Operator):
     """
 
     inputs = ("data", "weight", "bias?")
-    num_hidden: Int
+    num_hidden: Positive
     no_bias: Bool = False
     flatten: Bool = True
 
