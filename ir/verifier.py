@@ -196,7 +196,7 @@ class _ProgramVerifier:
         for place in launch.arguments:
             if not isinstance(place, Place):
                 continue
-            self.place(place, what)
+            self.place(place, what, accessed=launch.count > 0)
             if prepared and self.changes(place):
                 self.fail(f"{what}: {place_text(place)} is not a parameter, but the launch is in `prepare`")
 
@@ -204,11 +204,11 @@ class _ProgramVerifier:
         is_input = place.space is Space.INPUT
         return place.space is Space.OUTPUT or (is_input and place.index not in self.program.parameters)
 
-    def place(self, place: Place, what: str, nbytes: int = 0) -> None:
+    def place(self, place: Place, what: str, nbytes: int = 0, accessed: bool = True) -> None:
         tensors = self.tensors.get(place.space)
         if tensors is not None and not 0 <= place.index < len(tensors):
             self.fail(f"{what}: {place.space.value} {place.index} does not exist")
         size = self.sizes[place.space] if tensors is None else tensors[place.index].nbytes
         # An empty tensor can be at the end of its space.
-        if not 0 <= place.offset <= size - nbytes:
+        if accessed and not 0 <= place.offset <= size - nbytes:
             self.fail(f"{what}: {place_text(place)} is outside its space of {size} bytes")

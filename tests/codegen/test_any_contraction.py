@@ -55,6 +55,26 @@ def _tolerance(dtype: DType) -> float:
     return {DType.F16: 1e-3, DType.F32: 1e-5, DType.F64: 1e-12}.get(dtype, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("weights", "dims", "groups"),
+    [
+        pytest.param((1, 16, 3, 3), (1, 2, 3), 1, id="one filter"),
+        pytest.param((16, 16, 3, 3), (1, 2, 3), 1, id="equal filters"),
+        pytest.param((16, 16, 3, 3), (0, 2, 3), 1, id="equal channels"),
+        pytest.param((16, 4, 3, 3), (1, 3), 4, id="equal filters and lines"),
+        pytest.param((16, 1, 3, 3), (2, 3), 16, id="equal groups"),
+    ],
+)
+def test_convolutions_with_weights_that_are_broadcast(
+    weights: tuple[int, ...], dims: tuple[int, ...], groups: int
+) -> None:
+    b = CoreBuilder("convolutions")
+    shape = tuple(weights[d] for d in dims)
+    x, w = b.input(TensorType((2, 16, 9, 9), DType.F32)), b.input(TensorType(shape, DType.F32))
+    results = [b.conv(x, b.broadcast(w, weights, dims), (1, s), [(1, 1), (1, 1)], groups=groups) for s in (1, 2)]
+    check(b.build(results), numbers(DType.F32, 2, 16, 9, 9), numbers(DType.F32, *shape), tolerance=1e-5)
+
+
 def test_two_contractions_in_one_graph() -> None:
     b = CoreBuilder("lstm")
     x, y = b.input(TensorType((5, 7), DType.F32)), b.input(TensorType((7, 9), DType.F32))

@@ -173,6 +173,7 @@ BROKEN_PROGRAMS = [
 def test_good_program() -> None:
     verify_program(PROGRAM, {"k", "pack"})
     verify_program(PROGRAM)
+    verify_program(launching(Place(Space.ARENA, 0, 129), count=0))  # a launch of no units accesses nothing
 
 
 @pytest.mark.parametrize(("message", "program"), BROKEN_PROGRAMS)

@@ -283,7 +283,7 @@ def _weight_source(shape: ConvShape, grouping: Grouping) -> WeightSource:
     return WeightSource(
         base=at.base,
         groups=(member * grouping.merged,),
-        filter=at.strides[shape.filter],
+        filter=at.strides.get(shape.filter, 0),
         member=member,
         filters=shape.filters,
         merged=grouping.merged,

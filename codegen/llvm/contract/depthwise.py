@@ -152,7 +152,7 @@ def depthwise_filters(shape: ConvShape, schedule: DepthwiseSchedule, kind: str) 
     source = WeightSource(
         base=at.base,
         groups=(0,),
-        filter=at.strides[shape.group],
+        filter=at.strides.get(shape.group, 0),
         filters=shape.groups,
         dtype=buffer.dtype,
         rounded=shape.weights,
