@@ -120,8 +120,8 @@ class Executable(LoadedProgram["Instance"]):
     @property
     def _is_direct(self) -> bool:
         """True if a run is one native call that holds Python's lock."""
-        program = self.program
-        return _is_short(program) and not (program.copies or program.functions or is_observed()) and _HAS_LOCK
+        program, observed = self.program, settings().debug >= _OBSERVED
+        return _HAS_LOCK and _is_short(program) and not (program.copies or program.functions or observed)
 
     def _direct(
         self, instance: Instance, operands: Sequence[Sequence[tuple[int, int]]], version: Hashable = None
