@@ -67,6 +67,20 @@ def test_small_extents_remain_possible(text: str, shape: tuple[int, ...]) -> Non
     assert found in ((), (0,), (0, 2))
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("slice(x, begin=(0, 1), end=(1, 3))", (0, 2)),
+        ("slice_axis(x, axis=0, begin=0, end=1)", (0, 4)),
+        ("slice_axis(x, axis=0, begin=-2, end=None)", (0, 4)),
+    ],
+)
+def test_a_part_of_an_unknown_extent_is_unknown(text: str, expected: tuple[int, ...]) -> None:
+    """MXNet 1.9.1 infers the same: an array with the extent 0 can be given."""
+    (found,) = answer(mx, text, {"x": (0, 4)}, "infer_shape_partial")[2][1]
+    assert found == expected
+
+
 # --- contradictions, all of which MXNet 1.9.1 refuses -----------------------------------------------------------------
 
 CONTRADICTIONS: list[tuple[str, dict[str, tuple[int, ...]]]] = [

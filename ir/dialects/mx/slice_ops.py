@@ -118,7 +118,7 @@ class Slice(_SliceBase):
                [5., 6.]], dtype=float32)
     """
 
-    probe_extents = (1, 60, 120)  # bounds beyond an extent are clipped
+    probe_extents = (0, 60, 120)  # as in MXNet, a part of an unknown extent is unknown, also with constant bounds
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return take_spans(b, inputs[0], self.spans(inputs[0].type.shape))
@@ -185,6 +185,7 @@ class SliceAxis(Operator):
                [5., 6.]], dtype=float32)
     """
 
+    probe_extents = (0, 60, 120)  # see `Slice`
     axis: Int
     begin: Int
     end: OptionalInt
