@@ -13,6 +13,7 @@ from .graph import Graph, GraphError, Node, Value
 from .kernel_verifier import verify_kernel
 from .program import Copy, Launch, Place, Program, Space
 from .program_printer import place_text
+from .symbolic import is_symbolic
 from .types import DType, TensorType
 
 __all__ = ["verify_graph", "verify_kernel", "verify_program"]
@@ -196,7 +197,7 @@ class _ProgramVerifier:
         for place in launch.arguments:
             if not isinstance(place, Place):
                 continue
-            self.place(place, what, accessed=launch.count > 0)
+            self.place(place, what, accessed=is_symbolic(launch.count) or launch.count > 0)
             if prepared and self.changes(place):
                 self.fail(f"{what}: {place_text(place)} is not a parameter, but the launch is in `prepare`")
 
