@@ -283,7 +283,7 @@ def dense(m: Maker) -> Drawn:
     x = m.pick(lambda v: v.rank > 1)
     flatten = m.chance(0.5)
     inner = int(np.prod(x.shape[1:])) if flatten else x.shape[-1]
-    w = m.pick(lambda v: v.rank == 2 and v.dtype == x.dtype and v.shape[1] == inner and v.shape[0])
+    w = m.pick(lambda v: v.rank == 2 and v.dtype == x.dtype and v.shape[1] == inner and v.shape[0] > 0)
     return "FullyConnected", [x.number, w.number], {"num_hidden": w.shape[0], "no_bias": True, "flatten": flatten}
 
 
