@@ -195,6 +195,17 @@ def test_a_reduction_of_one_element_has_no_loop() -> None:
     assert nest.names(AxisKind.REDUCE) == []
 
 
+def test_scratch_rows_of_two_axes_do_not_overlap() -> None:
+    """The padding keeps the axes apart, and the vectors of the last one are longer than it is."""
+    b = CoreBuilder("rows")
+    x, y = b.input(tensor(2, 3, 4, 4)), b.input(tensor(2, 3, 2, 4))
+    first = b.sinh(x)
+    second = b.add(first, b.pad(y, b.full((), 0, DType.F32), (0, 0, 2, 0), (0, 0, 0, 0)))
+    total = b.broadcast(b.sum(b.mul(second, x), (2, 3)), (2, 3, 4, 4), (0, 1))
+    graph = b.build([b.add(b.mul(second, total), first)])
+    check(graph, *random_inputs(graph))
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_softmax_over_one_element_is_one(axis: int) -> None:
     shape = [5, 4, 3]

@@ -55,12 +55,14 @@ class RowEmitter:
             self.scratch[name] = self.f.alloca(type_of(self.eval.local_dtype(name)), self._room(len(names)))
 
     def _room(self, rows: int) -> int:
-        """The number of elements of a scratch row, rounded up to whole vectors."""
+        """The number of elements of a scratch row, rounded up to whole vectors. Rows of several axes are stored one
+        after another, in whole vectors, of which the last can begin anywhere."""
         if self.kernel.extents:
             n = STACK_ELEMENTS // rows
         else:
             n = prod(map(self.nest.known_extent, self.s.reductions)) * (1 if self.vector_reduced else self.s.lanes)
-        return -(-n // self.s.lanes) * self.s.lanes
+        beyond = self.s.lanes if self.vector_reduced and len(self.s.reductions) > 1 else 0
+        return -(-n // self.s.lanes) * self.s.lanes + beyond
 
     # -- one row: its steps in order
 
