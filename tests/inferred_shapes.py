@@ -1,13 +1,13 @@
 """Shape inference of mxforge from partly unknown shapes, for the same queries as `tests/data/make_inferred_shapes.py`.
 
 `inferred_shapes.json` contains MXNet's answers. `inferred_otherwise.json` contains mxforge's answers where they differ;
-after an intended change, `python tests/inferred_shapes.py` rewrites it. Tests check which differences are allowed.
+after an intended change, `PYTHONPATH=tests/data python tests/inferred_shapes.py` rewrites it. Tests check which
+differences are allowed.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +18,6 @@ from typing import Any
 import mxforge as mx
 from goldens import DATA, symbol_function
 
-sys.path.append(str(DATA))
 recorder: Any = import_module("make_inferred_shapes")  # untyped: it also runs under MXNet's Python
 DIED, REFUSED, answer, questions = recorder.DIED, recorder.REFUSED, recorder.answer, recorder.questions
 
