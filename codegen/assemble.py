@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 import numpy as np
 
 from ..ir.dialects.core import Constant, Fused, Relayout
 from ..ir.graph import Graph, Node, Op, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.program import LAYOUT, PACK, Copy, Launch, Place, Program, Space
 from ..ir.types import DType
 from ..passes.assign_offsets import ALIGNMENT, Block, assign_offsets

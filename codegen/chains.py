@@ -10,11 +10,11 @@ A target can compute a chain in blocks of rows, so that scores and weights never
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..ir.dialects.core import Dot, Fused
 from ..ir.graph import Graph, Node, Value
 from ..ir.kernel import Kernel
+from ..ir.lazy_dataclass import dataclass
 from ..passes.kinds import Kind
 from ..passes.plan_memory import Sharing, view_of
 

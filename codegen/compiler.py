@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.dialects.core import Constant, Conv, Fused, HostCallback
 from ..ir.graph import Graph, GraphError, Node, Value
 from ..ir.kernel import Kernel
+from ..ir.lazy_dataclass import dataclass
 from ..ir.program import HostFunction
 from ..ir.types import DType, TensorType
 from ..passes.manager import Context

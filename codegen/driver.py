@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.code_store import NO_STORE, CodeStore
 from ..ir.graph import Graph
+from ..ir.lazy_dataclass import dataclass
 from ..ir.program import HostFunction, Program
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_CPU

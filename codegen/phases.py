@@ -9,7 +9,7 @@ stored s elements apart. No zero is stored or multiplied.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -32,6 +32,7 @@ from ..ir.kernel import (
     contracts,
     index_value,
 )
+from ..ir.lazy_dataclass import dataclass
 
 
 def phases(kernel: Kernel) -> tuple[Kernel, ...]:

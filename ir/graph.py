@@ -12,11 +12,12 @@ of a loop is a nested graph, stored in a field of its op.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Final
 
 import numpy as np
 
+from .lazy_dataclass import dataclass
 from .types import DType, TensorType
 
 Attribute = (

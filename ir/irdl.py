@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import NoneType
 from typing import Any, get_args, get_origin
 
@@ -20,6 +19,7 @@ import numpy as np
 from .dialects.text import field_hints
 from .graph import Graph, Op
 from .kernel_dialect import DEFINITIONS
+from .lazy_dataclass import dataclass
 from .registry import find_dialect, stem_of
 from .types import DType, Layout, TensorType
 

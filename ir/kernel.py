@@ -19,10 +19,10 @@ product or a convolution with all of its attributes. Reduce accumulates 16-bit f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from .lazy_dataclass import dataclass
 from .scalar import ReduceOp, ScalarOp, result_dtype
 from .types import DType, Layout
 

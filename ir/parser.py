@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NoReturn, cast
 
 from .graph import Attribute, Graph, Node, Op, RandomKey, Value
+from .lazy_dataclass import dataclass
 from .parse_attributes import STRING, TENSOR, AttributeSyntaxError, parse_dictionary, tensor_type, unquote
 from .registry import build_op
 from .types import TensorType

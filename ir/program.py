@@ -14,7 +14,7 @@ in order. Ahead-of-time compilation writes the program as a manifest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from itertools import accumulate, pairwise
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from .graph import RandomKey
+from .lazy_dataclass import dataclass
 from .types import TensorType
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 
 from .graph import Attribute, Graph, Op
+from .lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

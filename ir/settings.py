@@ -7,9 +7,11 @@ docs/debugging.md lists the same switches, and a test compares the two.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
+
+from .lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

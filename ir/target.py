@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Protocol
 
+from .lazy_dataclass import dataclass
 from .types import DType
 
 WINOGRAD_TILES: dict[tuple[int, ...], tuple[int, ...]] = {

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
 import numpy as np
+
+from .lazy_dataclass import dataclass
 
 
 class DType(Enum):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..ir.dialects.core import Concat, Conv, ConvWeightGradient, Relayout, SelectAndScatter
 from ..ir.graph import Graph, GraphBuilder, Node, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.symbolic import deferred
 from ..ir.target import Capabilities, ConvSizes, ConvWindow

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..ir.lazy_dataclass import dataclass
 from ..ir.symbolic import deferred
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register

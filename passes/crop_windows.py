@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.dialects.core import Conv, CoreBuilder
 from ..ir.graph import Graph, GraphBuilder, Node, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.symbolic import is_symbolic
 from .manager import Context, Pass

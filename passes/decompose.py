@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..ir.dialects.mx.builder import MxBuilder
 from ..ir.dialects.mx.operator import Operator
 from ..ir.graph import Graph, GraphBuilder, GraphError, Node, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
 from .manager import Context, Pass
 

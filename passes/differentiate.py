@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.dialects.core import Cond, CoreBuilder, Scan, While, gradient_graph
 from ..ir.dialects.core.control_gradient import PullBack, Pulled, pull_back_cond, pull_back_scan, pull_back_while
@@ -11,6 +11,7 @@ from ..ir.dialects.core.gradient import cotangent_positions, vjp_of
 from ..ir.dialects.core.primitive import Gradients
 from ..ir.dialects.core.split import Split
 from ..ir.graph import Graph, GraphBuilder, GraphError, Node, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
 from .inline_calls import inline_calls
 from .manager import Context, Pass

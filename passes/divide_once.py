@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.dialects.core import Broadcast, CoreBuilder, Pointwise, Reduce, Reshape
 from ..ir.graph import Graph, GraphBuilder, Node, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.scalar import ScalarOp
 from .manager import Context, Pass

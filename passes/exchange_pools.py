@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from ..ir.dialects.core import Broadcast, Conv, CoreBuilder, Pointwise, ReduceWindow
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.kernel import ReduceOp
+from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.scalar import ScalarOp
 from ..ir.types import DType

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.dialects.core import CoreBuilder, Primitive
 from ..ir.graph import Graph, GraphBuilder, Node, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
 from .manager import Context, Pass
 

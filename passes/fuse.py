@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 
 from ..ir.dialects.core import Cast, Conv, ConvWeightGradient, Dot, Pointwise, Relayout, Reverse, Slice, Transpose
 from ..ir.graph import Graph, Node, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.symbolic import is_symbolic
 from ..ir.target import REFERENCE, Capabilities
 from ..ir.types import DType

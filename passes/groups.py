@@ -10,11 +10,12 @@ groups of levels between theirs, and a search for one visits few groups.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 
 from ..ir.dialects.core import Reduce
 from ..ir.graph import Graph, Node, Value
+from ..ir.lazy_dataclass import dataclass
 from .kinds import Kind, kind_of
 from .row_reads import Rows
 

@@ -10,10 +10,11 @@ If all of them are increased by the same bias, so is z: the rows are then pieces
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.dialects.core import Broadcast, CoreBuilder, Dot, Pointwise, without_dead_nodes
 from ..ir.graph import Graph, GraphBuilder, Node, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.scalar import ScalarOp
 from ..ir.symbolic import is_symbolic

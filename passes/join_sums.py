@@ -10,10 +10,11 @@ Sums of the rows of operands that such products read, which are gradients of bia
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.dialects.core import CoreBuilder, Dot, Pointwise, Reduce, without_dead_nodes
 from ..ir.graph import Graph, Node, Op, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.scalar import ReduceOp, ScalarOp
 from ..ir.symbolic import is_symbolic
 from .manager import Context, Pass

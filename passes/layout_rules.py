@@ -10,7 +10,6 @@ cost is one element in a vectorized read. Costs common to all choices of a node 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
@@ -32,6 +31,7 @@ from ..ir.dialects.core import (
     Transpose,
 )
 from ..ir.graph import Node, Op
+from ..ir.lazy_dataclass import dataclass
 from ..ir.scalar import ReduceOp
 from ..ir.types import DType, TensorType
 

@@ -6,12 +6,13 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import ClassVar
 
 from ..ir.code_store import NO_STORE, CodeStore
 from ..ir.graph import Graph
+from ..ir.lazy_dataclass import dataclass
 from ..ir.settings import Settings, settings
 from ..ir.target import Capabilities
 from ..ir.types import DType

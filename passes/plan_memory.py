@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from ..ir.dialects.core import Concat, Constant, Fused, HostCallback, Relayout, Reshape, Slice
 from ..ir.graph import Graph, Node, Op, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.types import TensorType
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from ..ir.dialects.core import (
     storage,
 )
 from ..ir.graph import Graph, GraphBuilder, Node, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.scalar import ScalarOp
 from ..ir.symbolic import is_symbolic

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from ..ir.dialects.core import CoreBuilder, Scan
 from ..ir.graph import Graph, GraphBuilder, Node, Op, Value
+from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.symbolic import is_symbolic
 from .kinds import Kind, kind_of

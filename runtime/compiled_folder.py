@@ -20,7 +20,6 @@ import mmap
 import os
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ import numpy as np
 
 from ..codegen.llvm.target import CpuTarget
 from ..codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
+from ..ir.lazy_dataclass import dataclass
 from ..ir.program import Program
 from ..ir.suggestions import see
 from ..ir.types import DType, TensorType

@@ -11,10 +11,12 @@ registered devices are others (runtime/devices.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import total_ordering
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+
+from ..ir.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -40,7 +42,8 @@ class DeviceError(RuntimeError):
     """An operand is not in the memory of the device that runs the program."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@total_ordering
+@dataclass(frozen=True, slots=True)
 class DeviceAddress:
     """An address in the memory of the device named `device`. It is not an int, so that code of the host cannot
     dereference it: native calls and launch records raise TypeError.
@@ -51,6 +54,9 @@ class DeviceAddress:
 
     def __add__(self, nbytes: int) -> DeviceAddress:
         return DeviceAddress(self.device, self.value + nbytes)
+
+    def __lt__(self, other: DeviceAddress) -> bool:
+        return (self.device, self.value) < (other.device, other.value)
 
     def __sub__(self, other: DeviceAddress) -> int:
         """The bytes from `other` to this address, in the same block."""

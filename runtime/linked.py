@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..ir.lazy_dataclass import dataclass
 from ..ir.program import Place, Space
 from ..passes.assign_offsets import Block, assign_offsets
 from .device import Runnable

@@ -8,13 +8,13 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from ..codegen.llvm.probes import FMA, LINE, READ, READ_PAGE, SLOTS, TIMED, fma_operations, probe_module
 from ..codegen.llvm.target import CpuTarget
+from ..ir.lazy_dataclass import dataclass
 from .elf import LoadedObject, load_object
 from .executable import Executable
 from .host import host_target

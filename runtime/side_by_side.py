@@ -8,11 +8,12 @@ a network are such a program (`frontend/optimizer/fused.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import zip_longest
 
 from ..codegen.llvm.shared import DYNAMIC, LOOPS, PRODUCTS
 from ..codegen.llvm.support import COPY
+from ..ir.lazy_dataclass import dataclass
 from ..ir.program import Launch, Place, Program, Space
 from ..ir.types import TensorType
 

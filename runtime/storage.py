@@ -17,11 +17,12 @@ import functools
 import gc
 import mmap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir.lazy_dataclass import dataclass
 from ..ir.locks import ForkSafeLock
 from .device import Address, Device, DeviceAddress
 from .host import physical_memory

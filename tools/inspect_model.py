@@ -8,12 +8,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from ..frontend.compiled import Argument, CompiledModel, load_compiled
 from ..frontend.dtypes import memory_dtype
+from ..ir.lazy_dataclass import dataclass
 from ..ir.program import Launch, Program
 from ..ir.settings import settings
 from ..ir.types import TensorType

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..ir.lazy_dataclass import dataclass
 from ..ir.suggestions import suggestion
 from .errors import ToolError, UsageError
 

@@ -6,7 +6,6 @@ import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from ..frontend.symbol.function import SymbolFunction
 from ..frontend.symbol.network import Network
 from ..ir.dialects.mx.shapes import UNKNOWN, PartialShape, is_known
 from ..ir.graph import Graph
+from ..ir.lazy_dataclass import dataclass
 from ..ir.settings import settings
 from ..ir.suggestions import suggestion
 from ..ir.types import DType, Shape, TensorType

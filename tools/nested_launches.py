@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import time
-from dataclasses import dataclass
 from functools import cache
 
+from ..ir.lazy_dataclass import dataclass
 from ..runtime.threads import RECORD_BYTES, get_pool
 
 _ROUNDS = 1000

@@ -6,13 +6,13 @@ import io
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..frontend.artifacts import write_atomically
+from ..ir.lazy_dataclass import dataclass
 from .errors import ToolError, UsageError
 
 _CLASSES = 5  # the fewest columns of an output that looks like scores of classes

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..ir.lazy_dataclass import dataclass
 from ..runtime.host import last_cache_bytes, physical_memory
 from ..runtime.probes import peak_operations, read_bandwidth
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..ir.lazy_dataclass import dataclass
 from ..runtime.probes import RunTimes
 from .peaks import Peaks
 from .profile_rows import Row

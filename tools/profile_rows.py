@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..ir.lazy_dataclass import dataclass
 from ..ir.program import Launch, Program
 from .peaks import Peaks
 from .work import Region, Work

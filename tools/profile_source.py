@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ..codegen.driver import compile_steps
 from ..codegen.llvm.target import CpuTarget
 from ..frontend.compiled import CompiledModel, load_compiled
 from ..frontend.dtypes import memory_dtype
+from ..ir.lazy_dataclass import dataclass
 from ..ir.types import TensorType
 from ..runtime.executable import Executable
 from ..runtime.probes import TimedRuns

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..ir.lazy_dataclass import dataclass
 from ..ir.types import TensorType
 from .inspect_model import memory_name
 from .inspect_text import cut, table

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heapify, heapreplace
 from itertools import pairwise
 from math import log2
 
 from ..codegen.llvm.support import MOST_CHUNKS_OF_FEW
+from ..ir.lazy_dataclass import dataclass
 
 CHUNKS_OF_THREAD = 8
 _LONG, _ALIGNED = 1024, 64

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from ..codegen.driver import Compilation
@@ -31,6 +31,7 @@ from ..ir.dialects.core import (
 from ..ir.graph import Graph, Node, Value
 from ..ir.kernel import Affine, AxisValue, Contract, Extent, Kernel, Load, Ref, children, local, walk
 from ..ir.kernel import Expr as Expression
+from ..ir.lazy_dataclass import dataclass
 from ..ir.program import LAYOUT
 from ..ir.types import TensorType
 from ..passes.plan_memory import Sharing, concat_of

@@ -8,10 +8,10 @@ can be stored one by one, and any set of them is an object without relocations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...ir.lazy_dataclass import dataclass
 from .reader import ObjectFile, Relocations, read_object
 from .relocations import Architecture, Refers, Words
 from .writer import CONSTANTS, RELOCATED, TEXT, ObjectWriter

@@ -6,11 +6,11 @@ invalid. The result of `read_object` can be indexed without further checks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ir.lazy_dataclass import dataclass
 from .relocations import ARCHITECTURES, Architecture, Words
 
 if TYPE_CHECKING:

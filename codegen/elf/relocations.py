@@ -10,11 +10,12 @@ for the Arm 64-bit Architecture, section 5.7.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
+
+from ...ir.lazy_dataclass import dataclass
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
 Encode = Callable[[Words, Words, Words], Words]

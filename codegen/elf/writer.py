@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from ...ir.lazy_dataclass import dataclass
 from .reader import HEADER, RELOCATION, SECTION, SYMBOL
 from .relocations import Architecture
 

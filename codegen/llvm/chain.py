@@ -8,9 +8,10 @@ row, so each gets the address that the first row of the whole value would have.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
+from ...ir.lazy_dataclass import dataclass
 from ...ir.program import CHAIN
 from ...ir.types import DType
 from ..chains import ChainedKernel, outer_buffers

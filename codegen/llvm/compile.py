@@ -11,12 +11,12 @@ import sys
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from threading import Thread, get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ...ir.lazy_dataclass import dataclass
 from ...ir.locks import ForkSafeLock, await_at_fork, await_while
 from ...ir.settings import settings
 from .cpu import Cpu

@@ -7,12 +7,13 @@ threads share the work of a step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...ir.dialects.core import Scan, While
 from ...ir.graph import Graph, Node, Op
 from ...ir.graph import Value as GraphValue
+from ...ir.lazy_dataclass import dataclass
 from ...ir.program import HostFunction, Launch, Place, Program, Space
 from ...ir.symbolic import is_symbolic
 from ...passes.assign_offsets import ALIGNMENT

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Self
 
+from ...ir.lazy_dataclass import dataclass
 from ...ir.target import ConvSizes
 from .schedule.tuned import NOT_TUNED, Tuned
 

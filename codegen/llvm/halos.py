@@ -6,9 +6,9 @@ The halo is the border of zeros around the spatial axes of a tensor in blocks of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
+from ...ir.lazy_dataclass import dataclass
 from ...ir.program import LAYOUT
 from ...ir.types import TensorType
 from ..emission import LaunchSpec

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
+from ...ir.lazy_dataclass import dataclass
 from ...ir.symbolic import is_symbolic
 from .cpu import Cpu
 from .schedule.tuned import Tuned

@@ -6,9 +6,9 @@ GPU buffers are row-major or strided, never blocked.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ...ir.kernel import Affine, AxisKind, AxisValue, Buffer, Expr, Index, Kernel, Load, Store, walk
+from ...ir.lazy_dataclass import dataclass
 from .sizes import Size, product, size
 
 

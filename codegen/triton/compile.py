@@ -13,11 +13,11 @@ import importlib.util
 import inspect
 import os
 import tempfile
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ...ir.lazy_dataclass import dataclass
 from ...ir.settings import settings
 from .cubin import KernelResources, read_resources
 from .emit import TritonSource

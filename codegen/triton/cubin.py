@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from ...ir.lazy_dataclass import dataclass
 
 _SIZED = 4  # the format of attributes that data follow
 _PARAMETERS = (0x17, 0x45)  # EIATTR_KPARAM_INFO and its second version

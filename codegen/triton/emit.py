@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
 from ...ir.kernel import Extent, Kernel, Reduce, contracts, walk
+from ...ir.lazy_dataclass import dataclass
 from ..hoist import hoist_reductions
 from ..lower_contract import contract_as_sum, convolutions_as_products
 from .gemm import emit_gemm

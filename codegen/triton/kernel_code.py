@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Literal
+
+from ...ir.lazy_dataclass import dataclass
 
 Form = Literal["cubin", "ttir"]
 

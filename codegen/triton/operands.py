@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.kernel import (
     Affine,
     AxisKind,
@@ -19,6 +17,7 @@ from ...ir.kernel import (
     local,
     walk,
 )
+from ...ir.lazy_dataclass import dataclass
 from ...ir.types import DType
 from .accesses import axis_names
 from .types import SHORT_FLOATS

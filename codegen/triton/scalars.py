@@ -7,8 +7,8 @@ the result, `{bits}` its width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...ir.lazy_dataclass import dataclass
 from ...ir.scalar import ScalarOp
 from ...ir.types import DType
 from .types import NAMES, register

@@ -6,9 +6,10 @@ The numbers are derived from the target and from extents; they have not been tun
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...ir.kernel import AxisKind, Kernel, Reduce, contracts, walk
+from ...ir.lazy_dataclass import dataclass
 from ...ir.types import DType
 from ..lower_contract import contract_as_sum, convolutions_as_products
 from .accesses import Access, accesses, axis_names, chains

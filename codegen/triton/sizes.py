@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from ...ir.kernel import Extent
+from ...ir.lazy_dataclass import dataclass
 
 Monomial = tuple[str, ...]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...ir.lazy_dataclass import dataclass
 from ...ir.types import DType
 from .helpers import helpers_for
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
+from ...ir.lazy_dataclass import dataclass
 from ...ir.target import ConvSizes
 from .gpu import Gpu
 from .kernel_code import Form

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+
+from ...ir.lazy_dataclass import dataclass
 
 # mshadow's TypeFlag. Flags 9 to 11 exist since MXNet 2.0: MXNet 1.9.1 cannot read files with them.
 DTYPE_OF_FLAG: dict[int, np.dtype] = {

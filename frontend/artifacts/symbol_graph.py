@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
+from ...ir.lazy_dataclass import dataclass
 from .errors import ArtifactError
 
 FIRST_VERSION = 800  # MXNet's default for a file without a version

@@ -7,10 +7,11 @@ inputs of the subgraph. Names, order and attributes are those of MXNet, so saved
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...ir.dialects.mx.parameters import attribute_text
+from ...ir.lazy_dataclass import dataclass
 from ..attribute import AttrScope, current_scope
 from . import op
 from .compose import resolved_attrs, resolved_name, user_location

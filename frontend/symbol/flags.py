@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+from ...ir.lazy_dataclass import dataclass
 from ...ir.types import DType
 from ..base import MXNetError
 

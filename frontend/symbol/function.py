@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from ...ir.caches import Cache
 from ...ir.collection import collection_paused
 from ...ir.graph import Graph, GraphError
+from ...ir.lazy_dataclass import dataclass
 from ...ir.settings import settings
 from ...ir.types import DType, TensorType
 from ...passes.manager import Options

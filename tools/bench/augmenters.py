@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...frontend.image_codec.codec import encode
+from ...ir.lazy_dataclass import dataclass
 
 Arrays = dict[str, np.ndarray]
 

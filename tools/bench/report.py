@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ...ir.lazy_dataclass import dataclass
 from .measure import Figures, Outcome
 
 Row = tuple[str, ...]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ...ir.lazy_dataclass import dataclass
 from .calls import measure_alone
 
 Shape = tuple[int, ...]

@@ -7,13 +7,13 @@ read the same batch in every step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...frontend import gluon
 from ...frontend.ndarray import NDArray, array, zeros
+from ...ir.lazy_dataclass import dataclass
 from .training_mxnet import network
 
 Arrays = dict[str, np.ndarray]

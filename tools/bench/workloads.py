@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
+from ...ir.lazy_dataclass import dataclass
 from ..errors import UsageError
 from ..progress import Progress
 from .augmenters import AUGMENTERS

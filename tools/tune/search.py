@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from warnings import warn
 
 from ...codegen.llvm.schedule.kinds import Schedule
 from ...codegen.llvm.schedule.spaces import allows, alternatives
 from ...codegen.llvm.target import CpuTarget
+from ...ir.lazy_dataclass import dataclass
 from .subjects import Subject
 from .trial import Trial, TunedKernel, compare
 

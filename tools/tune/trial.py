@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ...codegen.llvm.emit import is_contraction, scheduled_kernel
 from ...codegen.llvm.schedule.kinds import Schedule
 from ...codegen.llvm.schedule.tuned import Tuned, entry_of, kernel_key
 from ...ir.kernel import Kernel
+from ...ir.lazy_dataclass import dataclass
 from ...runtime.probes import TimedRuns
 from .subjects import Part, Subject
 

@@ -7,11 +7,12 @@ groups that are narrower than a block of channels, and lists the offsets of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 
 from ....ir.kernel import Buffer
+from ....ir.lazy_dataclass import dataclass
 from ..schedule.describe import NO_AXIS, ContractionError, ConvShape, WindowedOperand, extent_of
 from ..schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
 from .epilogue import make_epilogue

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import is_symbolic
 from ...emission import LaunchSpec
 from ..arithmetic import Value

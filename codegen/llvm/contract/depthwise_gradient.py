@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
 from itertools import product
 
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import is_symbolic
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value

@@ -4,10 +4,10 @@ element at a time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from ....ir.kernel import Affine, Expr, Index, Kernel, Load, Store
+from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType
 from ...emission import LaunchSpec
 from ..arithmetic import Value

@@ -7,10 +7,11 @@ workspace, and `elementwise.py` computes the epilogue from there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from ....ir.kernel import Buffer, Expr, Kernel, Load, Local, Ref, Store
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import known_equal
 from ....ir.types import DType
 from ..schedule.describe import ContractionError, parts_of

@@ -8,10 +8,10 @@ the right operand is packed. `general_product.py` emits the code of a form.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from ....ir.kernel import Kernel, Ref
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import deferred, is_symbolic
 from ....ir.types import DType
 from ...lower_contract import epilogue_in_float32

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from ....ir.kernel import Ref
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import deferred
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value

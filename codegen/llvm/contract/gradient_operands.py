@@ -6,10 +6,10 @@ as rows of weights.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from ....ir.kernel import Cast, Contract, Store, dtype_of
+from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType
 from ...emission import LaunchSpec
 from ..arithmetic import Value

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ....ir.lazy_dataclass import dataclass
 from ...emission import Emission
 from ..cpu import Cpu
 from ..emitter import ModuleBuilder

@@ -6,9 +6,9 @@ the taps that meet data in one of its lines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import is_symbolic
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder

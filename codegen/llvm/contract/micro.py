@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder

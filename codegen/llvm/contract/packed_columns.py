@@ -5,9 +5,9 @@ The columns of a unit of work are next to each other for each step of the reduct
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from ....ir.lazy_dataclass import dataclass
 from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..cpu import Cpu

@@ -8,9 +8,9 @@ that vector of every part.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import is_symbolic
 from ...emission import LaunchSpec
 from ..arithmetic import Value

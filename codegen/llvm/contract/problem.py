@@ -5,9 +5,10 @@ A problem has groups x points x channels, and a reduction with offsets into the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import is_symbolic, known_equal
 from ....ir.types import DType
 from ..schedule.strides import View

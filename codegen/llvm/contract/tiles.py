@@ -7,10 +7,10 @@ micro-kernel on each register tile, for each part of the reduction.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 from ....ir.kernel import Kernel
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import deferred
 from ...emission import LaunchSpec
 from ..arithmetic import Value

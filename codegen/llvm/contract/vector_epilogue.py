@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ....ir.kernel import AxisValue, Cast, Const, Contract, Expr, Load, Ref, Scalar
+from ....ir.lazy_dataclass import dataclass
 from ....ir.scalar import result_dtype
 from ....ir.types import DType
 from ..arithmetic import Value

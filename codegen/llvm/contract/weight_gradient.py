@@ -9,9 +9,9 @@ one long sum.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import deferred, is_symbolic
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value

@@ -9,8 +9,8 @@ transforms.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
+from ....ir.lazy_dataclass import dataclass
 from ..arithmetic import Value
 from ..emitter import ModuleBuilder
 from ..types import I1, I32, I64, PTR, Type

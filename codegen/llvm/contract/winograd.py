@@ -4,10 +4,11 @@ transformed back with the epilogue. The module `winograd_layout` describes the a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from ....ir.kernel import Ref
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import is_symbolic
 from ....ir.types import DType
 from ...emission import LaunchSpec

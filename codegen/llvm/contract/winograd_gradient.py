@@ -12,9 +12,9 @@ the last one are zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
+from ....ir.lazy_dataclass import dataclass
 from ....ir.target import WINOGRAD_GRADIENT_TILE as TILE
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value

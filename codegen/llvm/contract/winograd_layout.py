@@ -8,8 +8,9 @@ that their stores do not use the same set of the L1 cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ....ir.lazy_dataclass import dataclass
 from ..cpu import Cpu
 from ..schedule.contract import conv_sizes, winograd_sizes
 from ..schedule.describe import ConvShape

@@ -11,9 +11,9 @@ and the error is 2 to 5 times smaller (about that of direct convolution in float
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
+from ....ir.lazy_dataclass import dataclass
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder
 

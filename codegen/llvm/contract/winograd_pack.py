@@ -5,8 +5,8 @@ that the launch of the products transforms.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ....ir.lazy_dataclass import dataclass
 from ....ir.target import ConvWindow
 from ...emission import LaunchSpec
 from ..arithmetic import Value

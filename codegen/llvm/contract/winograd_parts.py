@@ -5,9 +5,9 @@ products, and filters that are stored as taps. All layers of a module share them
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from math import prod
 
+from ....ir.lazy_dataclass import dataclass
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import F32, I32, I64, PTR

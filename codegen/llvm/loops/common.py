@@ -6,10 +6,11 @@ them out of a loop itself, because it cannot exclude that a store changes them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ....ir.kernel import Cast, Const, Expr, Index, Load, Local, Reduce, Ref, Scalar, ScalarParameter, Store
+from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType
 from ..arithmetic import Value
 from ..types import memory_type_of

@@ -8,7 +8,7 @@ of a reduction over the same side, and for all shapes with the same pattern of b
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ....ir.kernel import (
     Affine,
@@ -32,6 +32,7 @@ from ....ir.kernel import (
     affine,
     contracts,
 )
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import deferred, is_symbolic
 from ....ir.types import DType
 from ...hoist import hoist_reductions

@@ -11,7 +11,7 @@ for every access are merged; axes of extent 1 are removed. The result is the sma
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ....ir.kernel import (
     Affine,
@@ -33,6 +33,7 @@ from ....ir.kernel import (
     index_value,
     walk,
 )
+from ....ir.lazy_dataclass import dataclass
 from ....ir.scalar import ScalarOp
 from ....ir.symbolic import known_equal
 from ....ir.types import DType, Shape

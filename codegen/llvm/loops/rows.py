@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from ....ir.kernel import Kernel, Local, Reduce, ReduceOp, Stage, Store
+from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder

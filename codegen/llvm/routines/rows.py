@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType, TensorType
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder, ModuleBuilder

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, prod
 
 from ....ir.kernel import dtype_of
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import deferred, is_symbolic
 from ....ir.target import ConvSizes, ConvWindow
 from ....ir.types import DType

@@ -8,7 +8,7 @@ are batches, axes of only one operand are rows or columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from ....ir.kernel import (
@@ -26,6 +26,7 @@ from ....ir.kernel import (
     contracts,
     dtype_of,
 )
+from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType
 from ...lower_contract import input_index
 from .strides import ContractionError, buffer_strides

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import is_symbolic
 from ..cpu import Cpu
 from .contract import Channels

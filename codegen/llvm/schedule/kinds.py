@@ -4,7 +4,7 @@ follow them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ....ir.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

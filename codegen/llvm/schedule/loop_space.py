@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ....ir.kernel import AxisKind, Kernel, Store
+from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import is_symbolic
 from ....ir.types import DType
 from ...hoist import hoist_reductions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from ....ir.kernel import (
@@ -20,6 +19,7 @@ from ....ir.kernel import (
     Store,
     walk,
 )
+from ....ir.lazy_dataclass import dataclass
 from ....ir.scalar import ScalarOp
 from ....ir.symbolic import deferred, is_symbolic
 from ....ir.types import DType

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
+from ....ir.lazy_dataclass import dataclass
 from ..cpu import Cpu
 from .contract import Channels
 from .kinds import RegisterTile, Schedule

@@ -7,12 +7,13 @@ give the same bits, except those of Winograd with other tiles, of gradients and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 from warnings import warn
 
 from ....ir.kernel import Kernel, contracts
+from ....ir.lazy_dataclass import dataclass
 from ..cpu import Cpu
 from .contract import (
     Channels,

@@ -9,9 +9,10 @@ A full stage runs once for each point of the reduced axes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ....ir.kernel import AxisKind, Expr, Load, Local, Reduce, Ref, Scalar, Stage, Store, walk
+from ....ir.lazy_dataclass import dataclass
 from ....ir.scalar import ScalarOp
 from ..loops.nest import Nest
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
 from ....ir.kernel import Affine, Buffer, Index
+from ....ir.lazy_dataclass import dataclass
 
 
 class ContractionError(ValueError):

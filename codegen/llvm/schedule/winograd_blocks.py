@@ -8,8 +8,7 @@ traffic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ....ir.lazy_dataclass import dataclass
 from ..cpu import WINOGRAD_VECTORS, Cpu
 
 _LEAST = 16

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...graph import Node, Value
+from ...lazy_dataclass import dataclass
 from ...types import DType, Shape, TensorType
 from .conv_weight_gradient import ConvWeightGradient
 from .primitive import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from ...graph import Attribute, Graph, GraphError, Node, Value
 from ...hashing import structural_hash
+from ...lazy_dataclass import dataclass
 from ...types import DType, TensorType
 from .interpret import interpret
 from .primitive import Array, Arrays, Gradients, Primitive, Types, check_axes, storage

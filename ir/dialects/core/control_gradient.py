@@ -6,10 +6,11 @@ A `Splitter` selects the residuals of each nested graph; `recompute` saves only 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...graph import Graph, GraphError, Node, Value
+from ...lazy_dataclass import dataclass
 from ...types import DType, TensorType
 from .control import Cond, While
 from .gradient import active_values, cotangent_positions

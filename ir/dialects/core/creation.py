@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Attribute, Node, Value
+from ...lazy_dataclass import dataclass
 from ...types import DType, Shape, TensorType
 from .numerics import philox, round_bfloat16
 from .primitive import Array, Arrays, Gradients, Primitive, Types, check_axes, operands, storage

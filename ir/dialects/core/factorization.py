@@ -7,13 +7,13 @@ matrices read only the lower triangle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Node, Value
+from ...lazy_dataclass import dataclass
 from ...types import DType, Shape, TensorType
 from .primitive import Array, Arrays, Gradients, Primitive, Types, operands
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Node, Value
+from ...lazy_dataclass import dataclass
 from ...types import DType, TensorType
 from .primitive import Array, Arrays, Gradients, Primitive, Types, check_axes
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Node, Value
+from ...lazy_dataclass import dataclass
 from ...scalar import ReduceOp, result_dtype
 from ...types import DType, TensorType
 from .primitive import Array, Arrays, Gradients, Primitive, Types, accumulator, check_axes, operands

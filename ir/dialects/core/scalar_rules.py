@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...graph import Value
+from ...lazy_dataclass import dataclass
 from ...scalar import BITWISE, COMPARISONS, TESTS, ScalarOp
 from . import numerics
 from . import scalar_gradients as gradients

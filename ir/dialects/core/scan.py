@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Graph, Node, Value
+from ...lazy_dataclass import dataclass
 from ...types import TensorType
 from .interpret import interpret
 from .primitive import Array, Arrays, Gradients, Primitive, Types, storage

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Attribute, Node, Value
+from ...lazy_dataclass import dataclass
 from ...types import Layout, Shape, TensorType
 from .primitive import (
     Array,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...graph import Graph
+from ...lazy_dataclass import dataclass
 from .gradient import gradient_graph
 
 

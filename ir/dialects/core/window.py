@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Node, Value
+from ...lazy_dataclass import dataclass
 from ...scalar import ReduceOp, result_dtype
 from ...types import DType, Shape, TensorType
 from .primitive import (

@@ -19,10 +19,10 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from ...lazy_dataclass import dataclass
 from .declared import Field
 from .operator import Operator
 

@@ -7,10 +7,11 @@ network is a list of operator uses on numbered values. A shape of None has unkno
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeVar
 
 from ...graph import GraphError
+from ...lazy_dataclass import dataclass
 from ...types import DType, Shape, TensorType
 from .operator import Operator
 from .shapes import UNKNOWN, Extents, PartialShape, is_known, operands_text, shape_text, unify

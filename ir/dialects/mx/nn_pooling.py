@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from ...graph import Value
+from ...lazy_dataclass import dataclass
 from ...scalar import ReduceOp
 from ...symbolic import is_symbolic
 from ...types import DType, Shape

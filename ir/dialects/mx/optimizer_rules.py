@@ -8,10 +8,11 @@ rules.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ...graph import Value
+from ...lazy_dataclass import dataclass
 from ...types import DType
 from . import random_bits as draw
 

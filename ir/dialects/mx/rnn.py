@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from ...graph import Graph, Value
+from ...lazy_dataclass import dataclass
 from ...types import DType, Shape
 from .builder import MxBuilder
 from .nn_activation import Dropout, relu

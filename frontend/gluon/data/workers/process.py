@@ -8,11 +8,12 @@ import signal
 import sys
 import traceback
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from typing import Any
 
+from .....ir.lazy_dataclass import dataclass
 from .....runtime.threads import set_num_threads
 from .... import autograd
 from ....tracebacks import shorten

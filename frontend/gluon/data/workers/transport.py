@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from multiprocessing.reduction import ForkingPickler
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from .....ir.lazy_dataclass import dataclass
 from .....ir.types import DType
 from .....runtime.storage import Storage, as_numpy
 from ....context import cpu_shared
