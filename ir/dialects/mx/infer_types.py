@@ -68,20 +68,29 @@ def infer_types(
     return known
 
 
-_Step = Callable[[Inference, Use], bool]
+_Step = Callable[[Inference, Use], list[int]]
+"""Infers what one use implies. Returns the values of which more is known now."""
 _T = TypeVar("_T")
 
 
 def _to_fixed_point(known: Inference, step: _Step) -> None:
-    """Traverse forwards and backwards until nothing changes."""
-    changed = True
-    while changed:
-        changed = False
-        for use in (*known.uses, *reversed(known.uses)):
-            changed |= step(known, use)
+    """Traverse forwards and backwards until nothing changes. A use is skipped if its values have not changed since its
+    last step."""
+    uses_of: dict[int, list[int]] = {}
+    for number, use in enumerate(known.uses):
+        for value in (*use.inputs, *use.outputs):
+            uses_of.setdefault(value, []).append(number)
+    forwards = range(len(known.uses))
+    pending = set(forwards)
+    while pending:
+        for number in (*forwards, *reversed(forwards)):
+            if number in pending:
+                pending.remove(number)
+                for value in step(known, known.uses[number]):
+                    pending.update(uses_of[value])
 
 
-def _step_dtypes(known: Inference, use: Use) -> bool:
+def _step_dtypes(known: Inference, use: Use) -> list[int]:
     inputs = [known.dtypes.get(v) for v in use.inputs]
     outputs = [known.dtypes.get(v) for v in use.outputs]
     try:
@@ -105,7 +114,7 @@ def _output_dtypes(op: Operator, inputs: Sequence[DType | None]) -> Sequence[DTy
     return op.output_dtypes([d or DType.F32 for d in inputs])
 
 
-def _step_shapes(known: Inference, use: Use) -> bool:
+def _step_shapes(known: Inference, use: Use) -> list[int]:
     inputs = [known.shapes.get(v) for v in use.inputs]
     outputs = [known.shapes.get(v) for v in use.outputs]
     before = (*inputs, *outputs)
@@ -176,12 +185,13 @@ def _agreement(shapes: Sequence[Shape]) -> PartialShape:
     return tuple(extents[0] if len(set(extents)) == 1 else UNKNOWN for extents in zip(*shapes, strict=True))
 
 
-def _record(table: dict[int, _T], values: Sequence[int], found: Sequence[_T]) -> bool:
-    changed = False
+def _record(table: dict[int, _T], values: Sequence[int], found: Sequence[_T]) -> list[int]:
+    """Enter what was found. Returns the values that changed."""
+    changed: list[int] = []
     for value, new in zip(values, found, strict=False):
         if table.get(value) != new:
             table[value] = new
-            changed = True
+            changed.append(value)
     return changed
 
 
