@@ -40,7 +40,10 @@ else:
 
 def _methods(cls: type[Any], *, frozen: bool, slots: bool, eq: bool) -> dict[str, Any]:
     """What a dataclass with these options defines, unless its source does."""
-    found: dict[str, Any] = {"__init__": _on_first_call(cls, "__init__", lambda: _init(cls, frozen)), "__repr__": _repr}
+    found: dict[str, Any] = {
+        "__init__": _on_first_call(cls, "__init__", lambda: _init(cls, frozen)),
+        "__repr__": _on_first_call(cls, "__repr__", lambda: _repr(cls)),
+    }
     if eq:
         found["__eq__"] = _on_first_call(cls, "__eq__", lambda: _eq(cls))
         found["__hash__"] = _on_first_call(cls, "__hash__", lambda: _hash(cls)) if frozen else None
@@ -113,10 +116,9 @@ def _values(owner: str, of: list[Field[Any]]) -> str:
     return f"({''.join(f'{owner}.{f.name}, ' for f in of)})"
 
 
-@recursive_repr()
-def _repr(self: Any) -> str:
-    shown = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr)
-    return f"{type(self).__qualname__}({', '.join(shown)})"
+def _repr(cls: type[Any]) -> Callable[..., Any]:
+    shown = ", ".join(f"{f.name}={{self.{f.name}!r}}" for f in fields(cls) if f.repr)
+    return recursive_repr()(_compiled(f'def method(self):\n return f"{{type(self).__qualname__}}({shown})"', {}))
 
 
 def _refusals(cls: type[Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import prod
 
 from ..ir.dialects.core import Concat, Constant, Fused, HostCallback, Relayout, Reshape, Slice
@@ -34,18 +35,23 @@ class Sharing:
     prepared: frozenset[Value]
     placed: frozenset[tuple[Value, int]]
 
+    @cached_property
+    def _resolved(self) -> dict[Value, View]:
+        """Results of `resolve`. Concatenations of concatenations have long chains of views, and many readers."""
+        return {}
+
     def resolve(self, value: Value) -> View:
         """The view of `value` on the value that owns its memory."""
         inwards: list[tuple[Value, View]] = []
-        while (view := self.views.get(value)) is not None:
-            inwards.append((view.base, view))
+        while (found := self._resolved.get(value)) is None and (view := self.views.get(value)) is not None:
+            inwards.append((value, view))
             value = view.base
-        offset, strides = 0, None
-        for base, view in reversed(inwards):
-            step = 1 if view.axis is None else (strides or physical_strides(base.type))[view.axis]
-            offset += view.offset * step
-            strides = strides or view.strides  # the outermost whole defines the strides of its pieces
-        return View(value, offset, strides)
+        found = found or View(value)
+        for inner, view in reversed(inwards):
+            step = 1 if view.axis is None else (found.strides or physical_strides(view.base.type))[view.axis]
+            strides = found.strides or view.strides  # the outermost whole defines the strides of its pieces
+            found = self._resolved[inner] = View(found.base, found.offset + view.offset * step, strides)
+        return found
 
 
 def share_memory(graph: Graph) -> Sharing:
