@@ -11,9 +11,9 @@ from math import prod
 from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..emitter import ModuleBuilder
-from ..schedule.kinds import GemvSchedule
+from ..schedule.kinds import ROWS_OF_STREAM, GemvSchedule
 from ..types import I32, I64, PTR, Type, memory_type_of
-from .micro import EpilogueWriter
+from .micro import LINE_BYTES, EpilogueWriter
 from .packed_columns import PackedColumns, packed_columns
 from .points import FILL_LANES, fill_table
 from .problem import Problem
@@ -28,14 +28,10 @@ def emit_gemv(module: ModuleBuilder, problem: Problem, schedule: GemvSchedule, s
 
 
 def gemv_packing(problem: Problem, schedule: GemvSchedule) -> PackedColumns | None:
-    """The packed form of narrow weights; None for others, which are read in place.
-
-    For one or two rows the columns of a unit are one stream of memory, which is read up to a quarter faster. With more
-    rows, which take as long to read, it is slower.
-    """
+    """The packed form of narrow weights; None for others, which are read in place."""
     if problem.weight_kind == problem.kind:
         return None
-    return packed_columns(problem, schedule.lanes, schedule.channels if schedule.rows <= 2 else 1)
+    return packed_columns(problem, schedule.lanes, schedule.channels if schedule.rows <= ROWS_OF_STREAM else 1)
 
 
 class Gemv:
@@ -172,7 +168,8 @@ class Gemv:
         place = at * self.spread
         found: list[Value] = []
         for c, column in enumerate(columns):
-            self._prefetch(column, place)
+            if self.spread == 1 or c * lanes * self.weight.bytes % LINE_BYTES == 0:  # columns of a stream share lines
+                self._prefetch(column, place)
             weights = read(column, place, self.weight, padded=self.packing is not None)
             found.extend(f.fma(x, weights, sums[r * len(columns) + c]) for r, x in enumerate(left))
         return [found[c * len(rows) + r] for r in range(len(rows)) for c in range(len(columns))]

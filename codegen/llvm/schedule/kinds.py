@@ -123,11 +123,17 @@ COLUMNS_OF_UNIT = 48
 """Columns of a unit of work of dot products in parts: a multiple of 1 to 4 channels, and of the lanes."""
 
 
+ROWS_OF_STREAM = 2
+"""Up to this many rows, the columns of a unit of narrow weights are packed as one stream of memory, which is read up to
+a quarter faster. With more rows, which take as long to read, it is slower."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemvSchedule(ContractionSchedule):
     """A product of `rows` rows with weights stored as [channel][reduction]: `channels` dot products at a time.
 
-    The weights are read from memory once, in place, and prefetched `ahead` bytes before (0: by the hardware alone).
+    The weights are read from memory once, and prefetched `ahead` bytes before (0: by the hardware alone). They are read
+    in place, except narrow ones.
     `part`: the elements of the reduction that are read of many channels before the next elements (0: all).
     """
 

@@ -42,7 +42,7 @@ _MOST_POINTS = 4096
 _MOST_SUMS = 4 << 20
 """Bytes of a worker's sums between the parts of a reduction."""
 _MOST_PREFETCH = 32
-_DISTANCES = (0, 1 << 10, 2 << 10, 4 << 10)
+_DISTANCES = (0, 1 << 10, 2 << 10, 4 << 10, 8 << 10)
 """Distances in bytes at which weights of dot products are prefetched."""
 
 
