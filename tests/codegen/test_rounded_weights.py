@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from bfloats import rounded
 from compiled import compiled, run_program
-from mxforge.codegen.llvm.target import AVX2
+from contraction_kernels import gemm_kernel
+from mxforge.codegen.llvm.contract.emit import emit_contraction, schedule_contraction
+from mxforge.codegen.llvm.emitter import ModuleBuilder
+from mxforge.codegen.llvm.schedule.kinds import GemvSchedule
+from mxforge.codegen.llvm.target import AVX2, AVX512, CpuTarget
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph, Value
+from mxforge.ir.kernel import Cast, Contract, Kernel, Store
 from mxforge.ir.types import DType
 from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.passes.narrow_weights import NarrowWeights
@@ -157,3 +163,23 @@ def test_rounding(rows: int) -> None:
     w = np.array(bits * 3, np.uint32).view(np.float32)[:, None]
     (found,) = run_program(compiled(dense_sums(rows, len(w)), BF16), [np.ones((rows, 1), np.float32), w])
     np.testing.assert_array_equal(found, np.broadcast_to(rounded(w)[:, 0], found.shape))
+
+
+def narrow_kernel(rows: int, columns: int, inner: int) -> Kernel:
+    kernel = gemm_kernel((), rows, columns, inner, transposed=(False, True))
+    (store,) = kernel.stages
+    assert isinstance(store, Store) and isinstance(store.value, Contract)
+    rounded_weights = replace(store.value, rhs=Cast(DType.BF16, store.value.rhs))
+    return replace(kernel, stages=(replace(store, value=rounded_weights),))
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+@pytest.mark.parametrize(("rows", "stream"), [(1, True), (2, True), (3, False), (4, False)])
+def test_each_line_of_the_weights_of_few_rows_is_prefetched_once(target: CpuTarget, rows: int, stream: bool) -> None:
+    kernel, module = narrow_kernel(rows, 64, 32 * target.lanes()), ModuleBuilder(target)
+    schedule = schedule_contraction(kernel, target, frozenset("b"))
+    assert isinstance(schedule, GemvSchedule)
+    assert schedule.ahead == (8192 if stream else 2048)
+    emit_contraction(kernel, schedule, target, module, "product")
+    step = schedule.channels * schedule.lanes * 2  # bytes; columns that are not a stream are on lines of their own
+    assert module.text().count("call void @llvm.prefetch") == (step // 64 if stream else schedule.channels)
