@@ -28,11 +28,13 @@ Python calls short programs by `mxf_call` (`support_calls.py`).
 
 Workers. The caller of `mxf_run` is worker 0; the others are numbered from 1. A call from inside a kernel, or during a
 launch of another thread, runs its launch alone as worker 0. So within one run the numbers of working threads are always
-distinct. Two threads must not run the same records and memory at once, because both could be their worker 0.
+distinct. Two threads must not run the same records and memory at once, because both could be their worker 0. While as
+many callers run launches as there are threads, each runs its launches alone: workers would take cores from callers.
 
 The protocol. These are fields of the state; those that are written often have their own cache line:
 
     busy       acquired by compare-and-swap for the duration of a launch; a thread that fails runs its launch alone
+    alone      the number of threads that do so. If they are all threads but one, the owner of `busy` runs alone too
     ranges     the chunks not yet taken: bits 0 to 14 are the first of the first half and bits 16 to 30 its end, bits 32
                to 46 and 48 to 62 those of the second half, and bit 63 is set if the launch runs in the opposite order.
                A thread takes chunks by a compare-and-swap. This pins the description of the launch, which is read only
@@ -74,6 +76,7 @@ _MASK_BYTES = 128  # sets of up to 1024 CPUs
 # architecture.
 _LINES: tuple[tuple[tuple[str, int], ...], ...] = (
     (("busy", 4),),
+    (("alone", 4),),
     (("epoch", 4),),
     (("ranges", 8),),
     (("done", 4), ("caller_sleeps", 4)),
@@ -301,8 +304,22 @@ alone:
 try:
   %swap = cmpxchg $busy, i32 0, i32 1 seq_cst seq_cst
   %owned = extractvalue { i32, i1 } %swap, 1
-  br i1 %owned, label %own, label %alone
+  br i1 %owned, label %own, label %refused
+refused:
+  %before = atomicrmw add $alone, i32 1 seq_cst
+  call void %kernel(ptr %arguments, i64 0, i64 %count, i32 0)
+  %after = atomicrmw sub $alone, i32 1 seq_cst
+  ret void
 own:
+  %callers = load atomic i32, $alone monotonic, align 4
+  %left = sub i32 %threads32, %callers
+  %crowded = icmp slt i32 %left, 2
+  br i1 %crowded, label %unshared, label %shared
+unshared:
+  call void %kernel(ptr %arguments, i64 0, i64 %count, i32 0)
+  store atomic i32 0, $busy release, align 4
+  ret void
+shared:
   %was_started = load i32, $started
   %cold = icmp eq i32 %was_started, 0
   br i1 %cold, label %start, label %post

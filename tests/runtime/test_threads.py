@@ -4,12 +4,14 @@ workers that sleep.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,6 +108,7 @@ exit:
 }
 """
 
+KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)
 Launch = tuple[int, int, int, int]
 
 
@@ -278,6 +281,45 @@ def test_concurrent_callers(pool: ThreadPool, kernels: LoadedObject) -> None:
     for thread in threads:
         thread.join()
     assert all((mine.a == 500).all() for mine in cells)
+
+
+@pytest.mark.parametrize(("threads", "chunks"), [(2, 1), (3, 6)])
+def test_launches_are_shared_only_with_cores_that_no_caller_uses(pool: ThreadPool, threads: int, chunks: int) -> None:
+    """A second caller runs a launch alone during the second of three launches."""
+    pool.resize(threads)
+    holding, release = threading.Event(), threading.Event()
+    taken: list[tuple[int, int]] = []
+
+    @KERNEL
+    def hold(arguments: int, begin: int, end: int, worker: int) -> None:
+        assert (begin, end) == (0, 8)
+        holding.set()
+        release.wait()
+
+    @KERNEL
+    def await_second(arguments: int, begin: int, end: int, worker: int) -> None:
+        if begin == 0:
+            second.start()
+        holding.wait()
+
+    @KERNEL
+    def take(arguments: int, begin: int, end: int, worker: int) -> None:
+        taken.append((begin, end))
+
+    def launch(kernel: Any) -> None:
+        Records((ctypes.cast(kernel, ctypes.c_void_p).value or 0, 0, 8, 1)).run(pool)
+
+    second = threading.Thread(target=launch, args=(hold,))
+    launch(await_second)
+    launch(take)
+    found = sorted(taken)
+    release.set()
+    second.join()
+    taken.clear()
+    launch(take)
+    assert len(found) == chunks
+    assert (found[0][0], found[-1][1]) == (0, 8)
+    assert len(taken) > 1
 
 
 def test_resize_while_others_run(pool: ThreadPool, kernels: LoadedObject) -> None:
