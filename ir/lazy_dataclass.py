@@ -122,7 +122,7 @@ def _repr(cls: type[Any]) -> Callable[..., Any]:
 
 
 def _refusals(cls: type[Any]) -> dict[str, Any]:
-    """Methods that set and delete attributes, except those of a frozen class."""
+    """`__setattr__` and `__delattr__` of a frozen class, which refuse its fields."""
     names = frozenset(f.name for f in fields(cls))
 
     def __setattr__(self: Any, name: str, value: Any) -> None:

@@ -294,13 +294,13 @@ def test_launches_are_shared_only_with_cores_that_no_caller_uses(pool: ThreadPoo
     def hold(arguments: int, begin: int, end: int, worker: int) -> None:
         assert (begin, end) == (0, 8)
         holding.set()
-        release.wait()
+        release.wait(10)
 
     @KERNEL
     def await_second(arguments: int, begin: int, end: int, worker: int) -> None:
         if begin == 0:
             second.start()
-        holding.wait()
+        assert holding.wait(10)
 
     @KERNEL
     def take(arguments: int, begin: int, end: int, worker: int) -> None:

@@ -42,9 +42,8 @@ takes 0.8 of the time, that of one row is as fast without (measured on Zen 5). N
 to 0.81 of the time, and as long as without if they are in a cache (measured on Emerald Rapids)."""
 
 _AHEAD_IN_STREAM = 8 << 10
-"""The distance in bytes at which a stream of narrow weights is prefetched. Processors widen them in three instructions,
-which take the place of later loads in the core's queues, so it asks for memory too late. A dense layer of 9216 x 4096
-in bfloat16 then takes 0.6 of the time, alexnet 0.82; 4 to 16 KiB are as fast (measured on Emerald Rapids)."""
+"""The distance in bytes at which a stream of narrow weights is prefetched. A dense layer of 9216 x 4096 in bfloat16
+then takes 0.6 of the time, alexnet 0.82; 4 to 16 KiB are as fast (measured on Emerald Rapids)."""
 
 _AHEAD_IN_PANEL = 4 << 10
 """The distance in bytes at which a product of few rows prefetches the weights of its panel, if its time is that of its
