@@ -227,6 +227,32 @@ def gemm_kernel(
     return Kernel(name, buffers, (), axes, (Store("y", out, extras.epilogue(contract, out)),))
 
 
+def einsum_kernel(out: str, lhs: str, rhs: str, sizes: dict[str, int]) -> Kernel:
+    """The product of `a` and `b` as in `np.einsum`, one letter for each axis."""
+    reduce = tuple(sorted((set(lhs) | set(rhs)) - set(out)))
+    axes = (*(Axis(a, sizes[a]) for a in out), *(Axis(a, sizes[a], AxisKind.REDUCE) for a in reduce))
+
+    def index(letters: str) -> Index:
+        return tuple(affine((a, 1)) for a in letters)
+
+    def buffer(name: str, letters: str) -> Buffer:
+        return Buffer(name, DType.F32, tuple(sizes[a] for a in letters))
+
+    value = Contract(
+        lhs=Load("a", index(lhs)),
+        rhs=Load("b", index(rhs)),
+        batch=tuple(a for a in out if a in lhs and a in rhs),
+        rows=tuple(a for a in out if a not in rhs),
+        columns=tuple(a for a in out if a not in lhs),
+        inner=reduce,
+        accumulator=DType.F32,
+        dtype=DType.F32,
+    )
+    return Kernel(
+        "einsum", (buffer("a", lhs), buffer("b", rhs), buffer("y", out)), (), axes, (Store("y", index(out), value),)
+    )
+
+
 def region_contractions(graph: Graph) -> list[Kernel]:
     """The verified kernels of the graph's regions that contain a contraction."""
     for step in (EliminateDeadCode(), Expand(), Fuse()):

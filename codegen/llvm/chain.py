@@ -21,7 +21,7 @@ from .arithmetic import Value
 from .contract.emit import emit_contraction, schedule_contraction
 from .contract.gemm import gemm_problem, is_widened
 from .contract.points import blocks_of
-from .contract.problem import UNROLL, Problem
+from .contract.problem import Problem
 from .contract.tiles import KERNEL_PARAMETERS, argument, panel_kinds
 from .cpu import Cpu
 from .emitter import FunctionBuilder, ModuleBuilder
@@ -29,6 +29,7 @@ from .loops.by_rows import emit_by_rows
 from .schedule.describe import ContractionError, GemmShape, describe_contraction
 from .schedule.kinds import TileSchedule
 from .schedule.product import operand
+from .schedule.segments import UNROLL
 from .types import I8, I64, PTR
 
 _ALIGN = 64

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from compiled import check
-from contraction_kernels import Extras, gemm_kernel
+from contraction_kernels import Extras, einsum_kernel, gemm_kernel
 from contractions import HOST, Runner
 from mxforge.codegen.llvm.contract import packing
 from mxforge.codegen.llvm.contract.emit import emit_contraction, schedule_contraction
@@ -17,8 +17,6 @@ from mxforge.codegen.llvm.schedule.kinds import DepthwiseSchedule, GemvSchedule,
 from mxforge.codegen.llvm.target import AVX2, AVX512, CpuTarget
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.kernel import (
-    Axis,
-    AxisKind,
     Buffer,
     Cast,
     Const,
@@ -228,31 +226,6 @@ def test_epilogue(rows: int) -> None:
     values = operands(kernel)
     biased = reference(values, (False, True)) + values["bias"]
     close(Runner(kernel, values=values).run(), biased / (1 + np.exp(-biased)) * values["scale"] + values["residual"])
-
-
-def einsum_kernel(out: str, lhs: str, rhs: str, sizes: dict[str, int]) -> Kernel:
-    reduce = tuple(sorted((set(lhs) | set(rhs)) - set(out)))
-    axes = (*(Axis(a, sizes[a]) for a in out), *(Axis(a, sizes[a], AxisKind.REDUCE) for a in reduce))
-
-    def index(letters: str) -> Index:
-        return tuple(affine((a, 1)) for a in letters)
-
-    def buffer(name: str, letters: str) -> Buffer:
-        return Buffer(name, DType.F32, tuple(sizes[a] for a in letters))
-
-    value = Contract(
-        lhs=Load("a", index(lhs)),
-        rhs=Load("b", index(rhs)),
-        batch=tuple(a for a in out if a in lhs and a in rhs),
-        rows=tuple(a for a in out if a not in rhs),
-        columns=tuple(a for a in out if a not in lhs),
-        inner=reduce,
-        accumulator=DType.F32,
-        dtype=DType.F32,
-    )
-    return Kernel(
-        "einsum", (buffer("a", lhs), buffer("b", rhs), buffer("y", out)), (), axes, (Store("y", index(out), value),)
-    )
 
 
 @pytest.mark.parametrize(

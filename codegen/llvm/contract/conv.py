@@ -14,10 +14,11 @@ from math import prod
 from ....ir.kernel import Buffer
 from ....ir.lazy_dataclass import dataclass
 from ..schedule.describe import NO_AXIS, ContractionError, ConvShape, WindowedOperand, extent_of
+from ..schedule.segments import NO_WEIGHT, UNROLL, Box, Segment, offsets, plain_segments
 from ..schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
 from .epilogue import make_epilogue
 from .line_taps import LineTaps
-from .problem import NO_WEIGHT, UNROLL, Box, Problem, Segment, WeightSource, collapsed, offsets, plain_segments
+from .problem import Problem, WeightSource, collapsed
 
 _SHORTEST_STEP = 4
 """The fewest channels of a step: the loop over shorter ones takes too long."""

@@ -14,6 +14,7 @@ from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..schedule.describe import ConvShape
 from ..schedule.kinds import DepthwiseSchedule, RegisterTile
+from ..schedule.segments import offsets
 from ..schedule.strides import locate
 from ..types import I64, PTR, Type, memory_type_of, type_of
 from .conv import InputPlace, weight_strides
@@ -21,7 +22,7 @@ from .epilogue import Epilogue, point_tables
 from .micro import EpilogueWriter
 from .packing import PackedPanels
 from .points import channel_offset, tile_cover
-from .problem import WeightSource, offsets
+from .problem import WeightSource
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument, grain_of
 from .vector_epilogue import VectorEpilogue
 

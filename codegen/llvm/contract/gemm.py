@@ -12,12 +12,12 @@ from ...emission import LaunchSpec
 from ..emitter import ModuleBuilder
 from ..scalars import emit_cast
 from ..schedule.describe import NO_AXIS, GemmShape, axes_of, extent_of
-from ..schedule.product import PACKED_ROWS, operand, reduce_order
+from ..schedule.product import PACKED_ROWS, operand, reduce_order, reduction
 from ..schedule.strides import Located, View, Walk
 from ..types import memory_type_of
 from .epilogue import make_epilogue
 from .packed_rows import PackedRows
-from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments
+from .problem import Problem, WeightSource, collapsed
 from .tiles import KERNEL_PARAMETERS, argument, workspace_slot
 
 
@@ -126,16 +126,3 @@ def emit_widening(module: ModuleBuilder, shape: GemmShape, symbol: str) -> Launc
             f.store(emit_cast(f, value, shape.dtype, shape.accumulator), f.gep(copy, row * sizes[-1] + i, wide))
     f.ret()
     return LaunchSpec(symbol, prod(sizes[:-1]), max(1, 4096 // sizes[-1]))
-
-
-def reduction(shape: GemmShape, left: Located, right: Located) -> tuple[Segment, ...]:
-    """The segments of the reduction. The axis with the smallest stride of the left operand is innermost."""
-    axes = reduce_order(shape)
-    if not axes:
-        return plain_segments([(0, 0)], [(0, 0)])
-    sizes = [extent_of(shape.kernel, a) for a in axes]
-    x = [left.strides.get(a, 0) for a in axes]
-    w = [right.strides.get(a, 0) for a in axes]
-    outer = list(zip(offsets(tuple(sizes[:-1]), tuple(x[:-1])), offsets(tuple(sizes[:-1]), tuple(w[:-1])), strict=True))
-    inner = [(i * x[-1], i * w[-1]) for i in range(sizes[-1])]
-    return plain_segments(outer, inner)

@@ -21,9 +21,9 @@ from ..schedule.describe import NO_AXIS, ContractionError, GemmShape, describe_c
 from ..schedule.kinds import RegisterTile
 from ..schedule.product import operand
 from ..schedule.registers import tile_of
+from ..schedule.segments import collapse
 from ..schedule.strides import Walk
 from .epilogue import Epilogue, Operand, make_epilogue
-from .problem import collapse
 from .vector_epilogue import SUM, Access, VectorEpilogue, access_of
 
 COLUMNS_OF_DOTS = 8

@@ -16,9 +16,10 @@ from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
+from ..schedule.segments import NO_WEIGHT, Box, Offsets, count_of
 from ..types import I1, I32, I64, Type, memory_type_of, type_of
 from .points import offset_table
-from .problem import NO_WEIGHT, Box, Offsets, Problem, WeightSource, count_of
+from .problem import Problem, WeightSource
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument
 from .transpose import pack_rows_of_weights
 

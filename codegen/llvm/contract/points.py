@@ -9,8 +9,8 @@ from ....ir.symbolic import deferred, is_symbolic
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..schedule.describe import ContractionError
+from ..schedule.segments import Box, Offsets
 from ..types import I32, I64, PTR
-from .problem import Box, Offsets
 
 FILL_LANES = 8
 

@@ -17,10 +17,12 @@ from ..arithmetic import Value
 from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..schedule.kinds import RegisterTile, TileSchedule
+from ..schedule.segments import Segment, weight_row
+from ..schedule.strides import ContractionError
 from ..types import I1, I8, I32, I64, PTR, Type, memory_type_of
 from .micro import MicroKernel, micro_kernel
 from .points import FILL_LANES, blocks_of, channel_offset, fill_table, offset_table, tile_cover
-from .problem import Problem, Segment
+from .problem import Problem
 
 KERNEL_PARAMETERS = [("arguments", PTR, ""), ("begin", I64, ""), ("end", I64, ""), ("worker", I32, "")]
 
@@ -308,8 +310,10 @@ class _Nest:
 
     def _weight_row(self) -> int:
         """The stride between rows of weights that are read in place, in elements."""
-        sources = [x for s in self.problem.segments for x in (s.sources if isinstance(s.sources, tuple) else ())]
-        return sources[1] - sources[0] if len(sources) > 1 else 0
+        row = weight_row(self.problem.segments)
+        if row is None:
+            raise ContractionError(f"{self.f.symbol}: weights at irregular distances cannot be read in place")
+        return row
 
     # Tiles
 

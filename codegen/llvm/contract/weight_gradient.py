@@ -19,12 +19,12 @@ from ..cpu import Cpu
 from ..emitter import ModuleBuilder
 from ..schedule.describe import WeightGradientShape
 from ..schedule.kinds import RegisterTile, WeightGradientSchedule
+from ..schedule.segments import Box, collapse
 from ..schedule.weight_gradient import gradient_block
 from ..types import I8, I32, I64, memory_type_of, type_of
 from .conv import InputPlace, total_channels
 from .gradient_operands import Placed, Rows, aligned, gradient_panels, place_operands, place_result
 from .points import FILL_LANES, cover, fill_table, offset_table, tile_cover
-from .problem import Box, collapse
 from .tiles import KERNEL_PARAMETERS, argument, grain_of, workspace_slot
 from .transpose import store_transposed
 from .weight_gradient_tile import GradientTile, gradient_tile

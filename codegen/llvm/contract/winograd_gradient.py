@@ -22,11 +22,11 @@ from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..schedule.describe import WeightGradientShape
 from ..schedule.kinds import WinogradGradientSchedule
+from ..schedule.segments import Box
 from ..schedule.weight_gradient import TILES_OF_STEP, gradient_block, gradient_room
 from ..types import F32, I1, I8, I32, I64, PTR, memory_type_of
 from .gradient_operands import Panels, Placed, Rows, aligned, gradient_panels, place_operands, place_result
 from .points import FILL_LANES, fill_table, offset_table, tile_cover
-from .problem import Box
 from .tiles import KERNEL_PARAMETERS, argument, workspace_slot
 from .transpose import store_transposed
 from .weight_gradient_tile import GradientTile, gradient_tile

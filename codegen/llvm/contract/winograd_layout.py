@@ -15,8 +15,9 @@ from ..cpu import Cpu
 from ..schedule.contract import conv_sizes, winograd_sizes
 from ..schedule.describe import ConvShape
 from ..schedule.kinds import TileSchedule, WinogradSchedule
+from ..schedule.segments import Segment
 from .conv import weight_strides
-from .problem import Problem, Segment
+from .problem import Problem
 from .tiles import PanelKind, panel_kinds
 from .winograd_math import Filtering, Tile, frequencies
 from .winograd_pack import WinogradFilters

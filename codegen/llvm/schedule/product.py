@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from ....ir.kernel import Load
 from .describe import ContractionError, GemmShape, extent_of
+from .segments import Segment, collapse, offsets, plain_segments, weight_row
 from .strides import Located, locate
 
 PACKED_ROWS = 8
@@ -28,15 +29,23 @@ def reduce_order(shape: GemmShape) -> list[str]:
     return sorted(shape.inner, key=lambda a: -left.strides.get(a, 0))
 
 
-def is_readable_in_place(shape: GemmShape) -> bool:
-    """True if the right operand needs no packing: its columns are contiguous, and one stride separates all rows of the
-    reduction.
+def reduction(shape: GemmShape, left: Located, right: Located) -> tuple[Segment, ...]:
+    """The segments of the reduction. The axis with the smallest stride of the left operand is innermost, and axes that
+    are one flattened axis in both operands are one.
     """
-    right = operand(shape, shape.rhs)
-    if right.strides.get(shape.column, 0) != 1:
-        return False
-    axes = [(extent_of(shape.kernel, a), right.strides.get(a, 0)) for a in reduce_order(shape)]
-    return all(outer == inner * n for (_, outer), (n, inner) in pairwise(axes))
+    axes = reduce_order(shape)
+    strides = [tuple(at.strides.get(a, 0) for a in axes) for at in (left, right)]
+    sizes, (x, w) = collapse(tuple(extent_of(shape.kernel, a) for a in axes), strides)
+    outer = zip(offsets(sizes[:-1], x[:-1]), offsets(sizes[:-1], w[:-1]), strict=True)
+    return plain_segments(list(outer), [(i * x[-1], i * w[-1]) for i in range(sizes[-1])])
+
+
+def is_readable_in_place(shape: GemmShape) -> bool:
+    """True if the right operand needs no packing: its columns are contiguous, and one stride separates its rows in the
+    order in which the segments of the reduction read them.
+    """
+    left, right = operand(shape, shape.lhs), operand(shape, shape.rhs)
+    return right.strides.get(shape.column, 0) == 1 and weight_row(reduction(shape, left, right)) is not None
 
 
 def is_contiguous_along_rows(shape: GemmShape) -> bool:
