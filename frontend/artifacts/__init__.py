@@ -3,6 +3,7 @@
 from ...runtime.atomic import write_atomically
 from .arrays import BFloat16Data, CSRData, ParamsArray, ParamsFile, RowSparseData
 from .errors import ArtifactError
+from .fused_nodes import expand_fused, is_quantized
 from .params import dump_params, read_params, write_params
 from .symbol_graph import GraphAttr, NodeEntry, SymbolFile, SymbolNode
 from .symbol_json import read_symbol_json, write_symbol_json
@@ -20,6 +21,8 @@ __all__ = [
     "SymbolFile",
     "SymbolNode",
     "dump_params",
+    "expand_fused",
+    "is_quantized",
     "read_params",
     "read_symbol_json",
     "upgrade_symbol",

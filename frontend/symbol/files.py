@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ...ir.suggestions import suggestion
+from ...ir.suggestions import see, suggestion
 from ..artifacts import (
     ArtifactError,
     GraphAttr,
     NodeEntry,
     SymbolFile,
     SymbolNode,
+    expand_fused,
+    is_quantized,
     read_symbol_json,
     upgrade_symbol,
     write_symbol_json,
@@ -88,15 +90,17 @@ def _without_amp_casts(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def from_json(text: str | bytes, label: str = "symbol") -> list[Entry]:
-    """The heads of the graph in `text`, upgraded from any version of MXNet.
+    """The heads of the graph in `text`, upgraded from any version of MXNet, without fused nodes.
 
-    MXNetError for invalid text, or for unknown operators; it lists them with their nodes.
+    MXNetError for invalid text, for a quantised model, or for unknown operators; it lists them with their nodes.
     """
     try:
         file = read_symbol_json(text, label)
     except ArtifactError as error:
         raise MXNetError(str(error)) from None
     try:
+        _refuse_quantized(file)
+        file = expand_fused(file)
         _check_operators(file)
         return from_file(upgrade_symbol(file, _input_names))
     except (ArtifactError, MXNetError) as error:
@@ -163,6 +167,16 @@ def _canonize(nodes: Sequence[SymNode]) -> None:
             node.op = lookup(node.op).mx_name()
             for entry in node.inputs:
                 entry.node.version = max(entry.node.version, entry.version)
+
+
+def _refuse_quantized(file: SymbolFile) -> None:
+    """MXNetError if the model computes in int8."""
+    node = next(filter(is_quantized, _all_nodes(file)), None)
+    if node is not None:
+        raise MXNetError(
+            f"quantised (int8) models are not supported, and node {node.name!r} ({node.op}) belongs to one: "
+            "load the float32 model instead" + see("compatibility")
+        )
 
 
 def _check_operators(file: SymbolFile) -> None:

@@ -71,3 +71,19 @@ def test_no_more_threads_than_the_code_has_room_for(mxforge: Any, convnet: Path,
     get_pool().resize(2)
     mx.load_compiled(tmp_path / "one")
     assert get_num_threads() == 1
+
+
+def test_models_that_onednn_fused_are_compiled(mxforge: Any, tmp_path: Path) -> None:
+    fused = FIXTURES.parent / "fused" / "exported"
+    with np.load(f"{fused}.npz") as values:
+        data, expected = values["data"], values["output0"]
+    np.save(tmp_path / "data.npy", data)
+    folder, unfused = tmp_path / "folder", tmp_path / "net-symbol.json"
+    assert mxforge("compile", fused, "-o", folder, "--input-shape", "data=2,3,8,8").status == 0
+    assert mxforge("convert", f"{fused}-symbol.json", unfused).status == 0
+    parameters = ("--params", f"{fused}-0000.params")
+    for model in ((folder,), (f"{fused}-symbol.json", *parameters), (unfused, *parameters)):
+        output = tmp_path / "output.npy"
+        done = mxforge("run", *model, "--input", tmp_path / "data.npy", "--output", output)
+        assert done.status == 0, done.err
+        np.testing.assert_allclose(np.load(output), expected, rtol=1e-5, atol=1e-6)
