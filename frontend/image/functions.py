@@ -34,7 +34,10 @@ def imread(filename: str, flag: int = 1, to_rgb: int = 1, out: NDArray | None = 
 
 
 def imdecode(buf: Any, flag: int = 1, to_rgb: int = 1, out: NDArray | None = None) -> NDArray:
-    """Decode an image to uint8 (H, W, C). `flag` 0 returns one grayscale channel, `to_rgb` 0 returns BGR."""
+    """Decode an image to uint8 (H, W, C). `flag` 0 returns one grayscale channel, `to_rgb` 0 returns BGR.
+
+    The EXIF orientation is not applied. `mx.io.ImageRecordIter` applies it.
+    """
     if isinstance(buf, NDArray | np.ndarray):
         buf = (buf.asnumpy() if isinstance(buf, NDArray) else buf).astype(np.uint8).tobytes()
     if not isinstance(buf, bytes | bytearray):
@@ -42,7 +45,9 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: int = 1, out: NDArray | None = Non
             "buf must be of type bytes, bytearray or numpy.ndarray,if you would like to input type str, please convert "
             "to bytes"
         )
-    return _array(codec.decode(bytes(buf), bool(flag), bool(to_rgb)), out)
+    if flag < 0:
+        raise MXNetError(f"value {flag} for Parameter flag should be greater equal to 0")
+    return _array(codec.decode(bytes(buf), bool(flag), bool(to_rgb), upright=False), out)
 
 
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:

@@ -45,29 +45,34 @@ def require_image(image: np.ndarray) -> None:
         raise MXNetError(f"an image must have 3 axes (H, W, C), not shape {image.shape}")
 
 
-def decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
-    """Decode an image to uint8: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`. The missing part of a truncated
-    JPEG image is grey.
+def decode(data: bytes, color: bool, rgb: bool, upright: bool) -> np.ndarray:
+    """Decode an image to uint8: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`. With `upright`, the EXIF
+    orientation of a JPEG image is applied, as in MXNet's record iterators; they read no other orientation. The missing
+    part of a truncated JPEG image is grey.
 
     Raises MXNetError if `data` is not an image, or if its header claims too many pixels.
     """
     require_moderate_size(data)
+    is_jpeg = data.startswith(b"\xff\xd8")
+    upright = upright and is_jpeg
     decode_whole = without_opencv.decode if opencv() is None else _decode
     try:
-        return decode_whole(data, color, rgb)
+        return decode_whole(data, color, rgb, upright)
     except MXNetError:
-        if not data.startswith(b"\xff\xd8") or data.endswith(_END_OF_JPEG):
+        if not is_jpeg or data.endswith(_END_OF_JPEG):
             raise
-        return decode_whole(data + _END_OF_JPEG, color, rgb)
+        return decode_whole(data + _END_OF_JPEG, color, rgb, upright)
 
 
-def _decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
+def _decode(data: bytes, color: bool, rgb: bool, upright: bool) -> np.ndarray:
     """Decode an image with OpenCV."""
     cv2 = opencv()
     flag = cv2.IMREAD_GRAYSCALE if not color else cv2.IMREAD_COLOR
     swap = color and rgb
     if swap and hasattr(cv2, "IMREAD_COLOR_RGB"):  # since OpenCV 4.11
         flag, swap = cv2.IMREAD_COLOR_RGB, False
+    if not upright:
+        flag |= cv2.IMREAD_IGNORE_ORIENTATION
     with library_errors(f"Decoding {len(data)} bytes failed"):
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flag) if data else None
     if image is None:
@@ -154,7 +159,7 @@ def decode_packed(data: bytes, iscolor: int) -> np.ndarray | None:
         raise MXNetError(f"unpack_img: iscolor={iscolor} requires OpenCV: pip install opencv-python-headless")
     if iscolor < 0:
         return without_opencv.decode_unchanged(data)
-    image = without_opencv.decode(data, bool(iscolor), rgb=False)
+    image = without_opencv.decode(data, bool(iscolor), rgb=False, upright=True)
     return image if iscolor else image[:, :, 0]
 
 

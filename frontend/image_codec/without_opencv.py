@@ -32,15 +32,18 @@ def _pillow() -> Any:
     return Image
 
 
-def decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
-    """Decode an image to uint8: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`. EXIF orientation is applied.
+def decode(data: bytes, color: bool, rgb: bool, upright: bool) -> np.ndarray:
+    """Decode an image to uint8: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`. With `upright`, the EXIF
+    orientation is applied.
 
     Raises MXNetError if `data` is not an image.
     """
     image = _open(data, "L" if not color else "RGB")
-    from PIL import ImageOps
+    if upright:
+        from PIL import ImageOps
 
-    pixels = _bytes_of(ImageOps.exif_transpose(image))
+        image = ImageOps.exif_transpose(image)
+    pixels = _bytes_of(image)
     if not color:
         return _grey(pixels)[:, :, None]
     pixels = _colors(pixels)

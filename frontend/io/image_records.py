@@ -76,7 +76,7 @@ def decoder(channels: int) -> Decoder:
 
     def decode(encoded: bytes, where: str) -> np.ndarray:
         try:
-            image = _decode_with_alpha(encoded) if channels == 4 else codec.decode(encoded, channels == 3, rgb=False)
+            image = _with_alpha(encoded) if channels == 4 else codec.decode(encoded, channels == 3, False, upright=True)
         except MXNetError as error:
             raise MXNetError(f"{where}: {error}") from cause_of(error)
         if image.shape[2] != channels or image.dtype != np.uint8:
@@ -87,7 +87,7 @@ def decoder(channels: int) -> Decoder:
     return decode
 
 
-def _decode_with_alpha(encoded: bytes) -> np.ndarray:
+def _with_alpha(encoded: bytes) -> np.ndarray:
     image = codec.decode_packed(encoded, -1) if encoded else None
     if image is None:
         raise MXNetError(f"Decoding failed. Invalid image file: {len(encoded)} bytes")

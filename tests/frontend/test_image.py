@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import random
 import struct
@@ -16,10 +17,11 @@ import numpy as np
 import pytest
 from mxforge.frontend.image_codec import codec, headers
 from mxforge.frontend.ndarray import operator_function
+from PIL import Image
 
 IMAGES = Path(__file__).resolve().parents[1] / "data" / "images"
 JPEG = (IMAGES / "0.jpg").read_bytes()
-PHOTO = codec.decode(JPEG, color=True, rgb=True)
+PHOTO = codec.decode(JPEG, color=True, rgb=True, upright=False)
 ROOT: dict[str, Any] = {"path_root": str(IMAGES)}
 
 
@@ -85,6 +87,67 @@ def test_the_missing_part_of_a_jpeg_is_grey(with_opencv: bool, monkeypatch: pyte
     assert (mx.image.imdecode(JPEG[:-1]).asnumpy() == PHOTO).all()
     with pytest.raises(mx.MXNetError, match="Decoding failed"):
         mx.image.imdecode(JPEG[:150])
+
+
+# EXIF orientation.
+
+
+def rotated_image(kind: str) -> bytes:
+    """An image of 24 x 32, red above and green below, whose EXIF orientation demands a half turn."""
+    pixels, file, exif = np.full((24, 32, 3), [200, 30, 30], np.uint8), io.BytesIO(), Image.Exif()
+    pixels[12:] = [30, 200, 30]
+    exif[0x0112] = 3
+    Image.fromarray(pixels).save(file, kind, exif=exif)
+    return file.getvalue()
+
+
+def corners(data: bytes, folder: Path, with_boxes: bool) -> dict[str, Any]:
+    """The first pixel of an image, for each function that reads images."""
+    vision, (name, records) = (
+        mx.gluon.data.vision,
+        (folder / "images" / "class" / "photo.jpg", str(folder / "photo.rec")),
+    )
+    name.parent.mkdir(parents=True, exist_ok=True)
+    name.write_bytes(data)
+    label = [2, 5, 0, 0.1, 0.1, 0.9, 0.9] if with_boxes else 1.0
+    writer = mx.recordio.MXIndexedRecordIO(str(folder / "photo.idx"), records, "w")
+    writer.write_idx(0, mx.recordio.pack(mx.recordio.IRHeader(0, label, 0, 0), data))
+    writer.close()
+    shape: dict[str, Any] = {"batch_size": 1, "data_shape": (3, 24, 32), "path_imgrec": records}
+    if with_boxes:
+        batches = {
+            "ImageDetIter": mx.image.ImageDetIter(**shape).next(),
+            "ImageDetRecordIter": mx.io.ImageDetRecordIter(label_pad_width=10, **shape).next(),
+        }
+        return {kind: batch.data[0].asnumpy()[0, :, 0, 0] for kind, batch in batches.items()}
+    images = {
+        "imdecode": mx.image.imdecode(data),
+        "imread": mx.image.imread(str(name)),
+        "ImageFolderDataset": vision.ImageFolderDataset(str(folder / "images"))[0][0],
+        "ImageRecordDataset": vision.ImageRecordDataset(records)[0][0],
+        "ImageIter": mx.image.ImageIter(**shape).next().data[0][0].transpose((1, 2, 0)),
+        "ImageRecordIter": mx.io.ImageRecordIter(**shape).next().data[0][0].transpose((1, 2, 0)),
+        "ImageRecordUInt8Iter": mx.io.ImageRecordUInt8Iter(**shape).next().data[0][0].transpose((1, 2, 0)),
+    }
+    return {kind: image.asnumpy()[0, 0] for kind, image in images.items()}
+
+
+@pytest.mark.parametrize("with_opencv", [True, False])
+def test_only_the_record_iterators_apply_the_orientation_and_only_of_jpegs(
+    with_opencv: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not with_opencv:
+        monkeypatch.setattr(codec, "opencv", lambda: None)
+    for kind, rotating in (("JPEG", ["ImageRecordIter", "ImageRecordUInt8Iter", "ImageDetRecordIter"]), ("PNG", [])):
+        data = rotated_image(kind)
+        found = {**corners(data, tmp_path, False), **corners(data, tmp_path, True)}
+        green = [reader for reader, color in found.items() if color[1] > color[0]]
+        assert len(found) == 9 and green == rotating  # recorded from MXNet 1.9.1
+
+
+def test_a_negative_flag_is_refused() -> None:
+    with pytest.raises(mx.MXNetError, match="value -1 for Parameter flag should be greater equal to 0"):
+        mx.image.imdecode(JPEG, flag=-1)
 
 
 # Augmenters.

@@ -57,9 +57,12 @@ def distance(a: Any, b: Any) -> float:
 @pytest.mark.parametrize("name", FILES)
 def test_decoding(name: str) -> None:
     data = FILES[name]
-    for rgb in (True, False):
-        assert distance(without_opencv.decode(data, True, rgb), codec.decode(data, True, rgb)) == 0
-    assert distance(without_opencv.decode(data, False, True), codec.decode(data, False, True)) <= 1
+    for upright in (True, False):
+        for rgb in (True, False):
+            how = (True, rgb, upright)
+            assert distance(without_opencv.decode(data, *how), codec.decode(data, *how)) == 0
+        how = (False, True, upright)
+        assert distance(without_opencv.decode(data, *how), codec.decode(data, *how)) <= 1
     as_it_is = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     assert distance(without_opencv.decode_unchanged(data), as_it_is) == 0
 
@@ -91,7 +94,7 @@ def test_borders_and_sizes(channels: int, dtype: str) -> None:
 
 
 def test_data_that_are_not_an_image_are_refused() -> None:
-    for decode in (lambda data: without_opencv.decode(data, True, True), without_opencv.decode_unchanged):
+    for decode in (lambda data: without_opencv.decode(data, True, True, True), without_opencv.decode_unchanged):
         with pytest.raises(mx.MXNetError, match="Decoding failed"):
             decode(FILES["jpg"][:200])
 
