@@ -53,6 +53,19 @@ def dtype_error(dtype: Any) -> TypeError | None:
     return None
 
 
+def numbers_of(source: Any, dtype: DType) -> np.ndarray:
+    """The numbers in an array-like value, as a NumPy array. Text and objects, such as None, become numbers of `dtype`
+    as NumPy converts them; other values keep their dtype.
+
+    Raises NumPy's error for a value that is not array-like, or text that is not a number.
+    """
+    values = np.asarray(source)
+    if values.dtype.kind in "biuf" or values.dtype.name == "bfloat16":
+        return values
+    element = np.dtype(np.float32) if dtype is DType.BF16 else dtype.numpy
+    return values.astype(element) if isinstance(source, np.ndarray) else np.array(source, element)
+
+
 def to_memory(values: Any, dtype: DType) -> np.ndarray:
     """Values as an array of `memory_dtype`, converted as in C (floats are truncated to integers)."""
     if dtype is not DType.BF16:

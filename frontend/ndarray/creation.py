@@ -12,7 +12,7 @@ import numpy as np
 from ...ir.types import DType
 from ..base import MXNetError, integers
 from ..context import Context, usable
-from ..dtypes import dtype_of, memory_dtype, to_memory
+from ..dtypes import dtype_of, memory_dtype, numbers_of, to_memory
 from ..memory import require_room
 from ..shapes import is_known
 from . import _internal, op
@@ -138,7 +138,7 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
             else source_array.astype(_public(element))
         )
     element = dtype_of(dtype)
-    values = _values(source_array)
+    values = _values(source_array, element)
     require_room(values.shape, element)
     memory = to_memory(values, element)
     made = empty_array(memory.shape, element, usable(ctx))
@@ -150,14 +150,15 @@ def _public(dtype: DType) -> Any:
     return "bfloat16" if dtype is DType.BF16 else dtype.numpy
 
 
-def _values(source: Any) -> np.ndarray:
+def _values(source: Any, element: DType) -> np.ndarray:
+    """The numbers in an array-like value. NumPy's error for a NumPy array without numbers, as in MXNet; TypeError for
+    other values."""
+    if isinstance(source, np.ndarray):
+        return numbers_of(source, element)
     try:
-        values = np.asarray(source)
-    except ValueError as error:
+        return numbers_of(source, element)
+    except Exception as error:
         raise TypeError(f"source_array must be array like object: {error}") from None
-    if values.dtype.kind not in "biuf" and values.dtype.name != "bfloat16":
-        raise TypeError(f"source_array must be array like object, not {type(source).__name__} of dtype {values.dtype}")
-    return values
 
 
 def arange(

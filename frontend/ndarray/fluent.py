@@ -55,9 +55,12 @@ class Fluent:
         shape.insert(axis % rank, 1)
         return self._view(tuple(shape))
 
-    def broadcast_like(self: NDArray, other: NDArray, *args: Any, **kwargs: Any) -> NDArray:  # type: ignore[misc]
-        """Repeats the array along axes of extent 1 to the shape of `other`; see `nd.broadcast_like`."""
-        return op.broadcast_like(self, other, *args, **kwargs)
+    def broadcast_like(self: NDArray, other: NDArray) -> NDArray:  # type: ignore[misc]
+        """Repeats the array along axes of extent 1, and along new leading axes, to the shape of `other`.
+
+        Unlike `nd.broadcast_like`, it accepts an `other` with more axes. See `broadcast_to`.
+        """
+        return self.broadcast_to(other.shape)
 
     def diag(self: NDArray, k: int = 0, **kwargs: Any) -> NDArray:  # type: ignore[misc]
         """Extracts the k-th diagonal of a matrix, or builds a matrix with a vector as its k-th diagonal; see `nd.diag`.
@@ -89,7 +92,7 @@ class Fluent:
         """Repeats the array along axes of extent 1, and along new leading axes, to `shape`.
 
         Args:
-            shape: The new shape; 0 keeps an extent.
+            shape: The new shape.
         Returns:
             A copy. ValueError if an extent is neither 1 nor the new one, or `shape` has fewer axes.
         """
@@ -98,7 +101,7 @@ class Fluent:
         if missing < 0:
             raise ValueError(f"cannot broadcast array of shape {self._shape} to {target}: it has more dimensions")
         source = (1,) * missing + self._shape
-        bad = [i for i, (have, new) in enumerate(zip(source, target, strict=True)) if have not in (1, new) and new]
+        bad = [i for i, (have, new) in enumerate(zip(source, target, strict=True)) if have not in (1, new)]
         if bad:
             raise ValueError(
                 f"operands could not be broadcast together with remapped shapes: {self._shape} and {target}"

@@ -15,7 +15,7 @@ from ...ir.types import DType
 from ...runtime.modes import modes
 from ...runtime.writes import written
 from ..base import MXNetError, numeric_types
-from ..dtypes import to_memory
+from ..dtypes import numbers_of, to_memory
 from ..shapes import shape_of_element
 from . import op
 from .array_classes import array_class, empty_array
@@ -108,14 +108,27 @@ def _assign_recorded(array: NDArray, key: Any, value: NDArray) -> None:
     """Write an array on the tape over all elements of `array`, which is on the tape then too. MXNetError for a part:
     its other elements would have no gradient.
     """
-    if not (key is Ellipsis or key == slice(None) or _is_whole(array, key)):
+    shape = _shape_if_all(array, key)
+    if shape is None:
         raise MXNetError("Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd.")
     value = value.as_in_context(array._context).astype(array.dtype, copy=False)
     if value._shape != array._shape:
-        value = op.broadcast_to(value, shape=array._shape)
+        extra = max(len(value._shape) - len(shape), 0)
+        leading = value._shape[:extra]
+        trimmed = value.reshape(value._shape[extra:]) if extra and leading == (1,) * extra else value
+        value = trimmed.broadcast_to(shape).reshape(array._shape)
     array._write(value._memory())
     written(array._storage)
     record_copy(value, array)
+
+
+def _shape_if_all(array: NDArray, key: Any) -> tuple[int, ...] | None:
+    """The shape that a basic key selects if it selects all elements in order; None for other keys."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if not _is_basic(parts) or any(isinstance(part, slice) and (part.step or 1) < 0 for part in parts):
+        return None
+    selected = np.broadcast_to(np.uint8(0), array._shape)[(*parts, ...) if Ellipsis not in parts else parts]
+    return (selected.shape or (1,)) if selected.size == array.size else None
 
 
 def _open_ended(key: Any) -> Any:
@@ -165,10 +178,8 @@ def _assignable(array: NDArray, value: Any) -> Any:
     if isinstance(value, numeric_types):
         return to_memory(value, array._dtype)
     try:
-        values = np.asarray(value)
-        if values.dtype.kind not in "biuf":
-            raise ValueError(f"dtype {values.dtype}")
-    except ValueError as error:
+        values = numbers_of(value, array._dtype)
+    except Exception as error:
         kind = type(array)
         raise TypeError(
             f"{kind} does not support assignment with non-array-like object {value} of type {type(value)}: {error}"
