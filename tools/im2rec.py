@@ -27,6 +27,7 @@ from .progress import Progress
 _SHUFFLE_SEED = 100  # MXNet's: lists of the same images have the same order
 _GROUP = 16  # images of one task of a process
 _BILINEAR = 1
+_REPORTED = 10  # lines without a record whose reasons are shown
 
 
 class Item(NamedTuple):
@@ -38,7 +39,8 @@ class Item(NamedTuple):
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make lists (--list) or record files, and print what was written; returns status 0."""
+    """Make lists (--list) or record files, and print what was written; returns status 0. ToolError if some lines of
+    lists have no record."""
     prefix, root = os.path.abspath(options.prefix), os.path.abspath(options.root)
     if not os.path.isdir(root):
         raise ToolError(f"{options.root} is not a folder")
@@ -47,8 +49,10 @@ def run(options: argparse.Namespace) -> int:
     lists = list(_lists(prefix))
     if not lists:
         raise ToolError(f"there is no list {prefix}*.lst: make one with --list")
+    problems = Problems()
     for path in lists:
-        print(f"{os.path.splitext(path)[0]}.rec: {_make_records(path, root, options)} images")
+        print(f"{os.path.splitext(path)[0]}.rec: {_make_records(path, root, options, problems)} images")
+    problems.require_none()
     return 0
 
 
@@ -127,7 +131,27 @@ def _lists(prefix: str) -> Iterator[str]:
             yield path
 
 
-def _read_list(path: str) -> Iterator[Item]:
+class Problems:
+    """Counts the lines of lists that have no record, and reports the first ones."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, reason: str) -> None:
+        """Report a line that is omitted."""
+        self._count += 1
+        if self._count <= _REPORTED:
+            print(f"mxforge: warning: {reason}", file=sys.stderr)
+
+    def require_none(self) -> None:
+        """ToolError if a line was omitted."""
+        if self._count:
+            first = f"; the first {_REPORTED} are above" if self._count > _REPORTED else ""
+            lines = "line of the lists has" if self._count == 1 else "lines of the lists have"
+            raise ToolError(f"{self._count} {lines} no record{first}")
+
+
+def _read_list(path: str, problems: Problems) -> Iterator[Item]:
     """The lines of a list. Invalid lines are reported and omitted."""
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
@@ -137,7 +161,7 @@ def _read_list(path: str) -> Iterator[Item]:
                     raise ValueError(f"{len(fields)} fields, not at least 3")
                 yield Item(int(fields[0]), fields[-1], tuple(float(field) for field in fields[1:-1]))
             except ValueError as error:
-                _warn(f"{path}, line {number}: {error}: {line.rstrip()[:80]!r}")
+                problems.add(f"{path}, line {number}: {error}: {line.rstrip()[:80]!r}")
 
 
 # Records.
@@ -156,7 +180,7 @@ class Encoding(NamedTuple):
     encoding: str
 
 
-def _make_records(path: str, root: str, options: argparse.Namespace) -> int:
+def _make_records(path: str, root: str, options: argparse.Namespace, problems: Problems) -> int:
     """Write the records and the index of a list; returns the number of images. Images that cannot be read are reported
     and omitted."""
     how = Encoding(root, *(getattr(options, name) for name in Encoding._fields[1:]))
@@ -165,9 +189,9 @@ def _make_records(path: str, root: str, options: argparse.Namespace) -> int:
     count, begin = 0, time.monotonic()
     try:
         with Progress(f"{base}.rec") as progress:
-            for item, encoded in _encoded(_read_list(path), how, options.num_thread):
+            for item, encoded in _encoded(_read_list(path, problems), how, options.num_thread):
                 if isinstance(encoded, str):
-                    _warn(encoded)
+                    problems.add(encoded)
                     continue
                 writer.write_idx(item.number, encoded)
                 count += 1
@@ -236,7 +260,3 @@ def _with_shorter_edge(image: np.ndarray, edge: int) -> np.ndarray:
     if image.ndim == 2:
         return resize(image[:, :, None], *size, _BILINEAR)[:, :, 0]
     return resize(np.ascontiguousarray(image), *size, _BILINEAR)
-
-
-def _warn(text: str) -> None:
-    print(f"mxforge: warning: {text}", file=sys.stderr)

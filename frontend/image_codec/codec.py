@@ -154,7 +154,8 @@ def decode_packed(data: bytes, iscolor: int) -> np.ndarray | None:
     require_moderate_size(data)
     cv2 = opencv()
     if cv2 is not None:
-        return cv2.imdecode(np.frombuffer(data, np.uint8), iscolor)
+        with library_errors(f"decoding {len(data)} bytes failed"):
+            return cv2.imdecode(np.frombuffer(data, np.uint8), iscolor)
     if iscolor not in (-1, 0, 1):
         raise MXNetError(f"unpack_img: iscolor={iscolor} requires OpenCV: pip install opencv-python-headless")
     if iscolor < 0:
@@ -164,15 +165,19 @@ def decode_packed(data: bytes, iscolor: int) -> np.ndarray | None:
 
 
 def encode(image: np.ndarray, img_fmt: str, quality: int) -> bytes:
-    """Encode a BGR image in the file format with suffix `img_fmt`.
+    """Encode an image, BGR if it has colours, in the file format with suffix `img_fmt`.
 
-    `quality` is 1 to 100 for .jpg, and the compression level 1 to 9 for .png.
+    `quality` is 1 to 100 for .jpg, and the compression level 0 to 9 for .png; beyond these it is the nearest one. As in
+    OpenCV, .jpg has 8 bits and no alpha: larger numbers become 255. MXNetError for an image that no file can hold.
     """
     cv2 = opencv()
-    if cv2 is None:
-        return without_opencv.encode(image, img_fmt, quality)
-    flags = {".JPG": cv2.IMWRITE_JPEG_QUALITY, ".JPEG": cv2.IMWRITE_JPEG_QUALITY, ".PNG": cv2.IMWRITE_PNG_COMPRESSION}
-    flag = flags.get(img_fmt.upper())
-    done, buffer = cv2.imencode(img_fmt, image, None if flag is None else [flag, quality])
+    if img_fmt.upper() == ".PNG":
+        quality = min(max(quality, 0), 9)
+    with library_errors(f"encoding {image.dtype} {image.shape} as {img_fmt}"):
+        if cv2 is None:
+            return without_opencv.encode(image, img_fmt, quality)
+        jpeg, png = cv2.IMWRITE_JPEG_QUALITY, cv2.IMWRITE_PNG_COMPRESSION
+        flag = {".JPG": jpeg, ".JPEG": jpeg, ".PNG": png}.get(img_fmt.upper())
+        done, buffer = cv2.imencode(img_fmt, image, None if flag is None else [flag, quality])
     assert done, "failed to encode image"
     return buffer.tobytes()

@@ -67,18 +67,29 @@ def decode_unchanged(data: bytes) -> np.ndarray:
 def encode(image: np.ndarray, img_fmt: str, quality: int) -> bytes:
     """Encode an image (H, W), (H, W, 3) in BGR or (H, W, 4) in BGRA in the file format with suffix `img_fmt`.
 
-    `quality` is 1 to 100 for .jpg, and the compression level 1 to 9 for .png. Raises MXNetError for an unknown format.
+    `quality` is 1 to 100 for .jpg, and the compression level 0 to 9 for .png. Raises MXNetError for an unknown format.
     """
     kind = _FORMATS.get(img_fmt.upper()) or _pillow().registered_extensions().get(img_fmt.lower())
     if kind is None:
         raise MXNetError(f"pack_img: Pillow does not support the image format {img_fmt!r}")
-    image = np.asarray(image)
-    if image.ndim == 3:
-        image = image[:, :, [2, 1, 0, *range(3, image.shape[2])]] if image.shape[2] > 1 else image[:, :, 0]
+    pixels = _storable(np.asarray(image), kind)
     options = {"JPEG": {"quality": quality}, "PNG": {"compress_level": quality}}.get(kind, {})
     file = io.BytesIO()
-    _pillow().fromarray(np.ascontiguousarray(image)).save(file, kind, **options)
+    _pillow().fromarray(np.ascontiguousarray(pixels)).save(file, kind, **options)
     return file.getvalue()
+
+
+def _storable(image: np.ndarray, kind: str) -> np.ndarray:
+    """The pixels in RGB order as a file of this kind holds them: as in OpenCV, JPEG without alpha, and 8 bits except
+    in PNG. MXNetError for 16-bit colours, which Pillow lacks."""
+    if image.ndim == 3:
+        alpha = range(3, 3 if kind == "JPEG" else image.shape[2])
+        image = image[:, :, [2, 1, 0, *alpha]] if image.shape[2] > 1 else image[:, :, 0]
+    if kind != "PNG" or image.dtype != np.uint16:
+        return _saturate(image, np.dtype(np.uint8))
+    if image.ndim == 3:
+        raise MXNetError("PNG files with 16-bit colours require OpenCV: pip install opencv-python-headless")
+    return image
 
 
 def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, values: Sequence[float]) -> np.ndarray:
@@ -100,7 +111,7 @@ def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, v
     return result
 
 
-def _saturate(values: Sequence[float], dtype: np.dtype) -> np.ndarray:
+def _saturate(values: Sequence[float] | np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Convert numbers to a dtype. For an integer dtype, they are rounded and clipped to its range."""
     if dtype.kind == "f":
         return np.asarray(values, dtype)

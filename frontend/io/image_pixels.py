@@ -1,4 +1,4 @@
-"""Changes of sizes and colours of uint8 images (H, W, C) in BGR order, by OpenCV where it is installed."""
+"""Changes of sizes and colours of images of 8 bits (H, W, C) in BGR order, by OpenCV where it is installed."""
 
 from __future__ import annotations
 
@@ -25,17 +25,25 @@ def require_opencv(what: str) -> Any:
 
 
 def resize(image: np.ndarray, height: int, width: int, method: int) -> np.ndarray:
-    """Resize by OpenCV's interpolation `method`."""
+    """Resize an image of 8 or 16 bits by OpenCV's interpolation `method`."""
     if min(height, width, *image.shape) < 1:
         raise MXNetError(f"an image of {image.shape[0]} x {image.shape[1]} cannot be resized to {height} x {width}")
     if image.shape[:2] == (height, width):
         return image
+    if image.dtype == np.uint16:
+        made = _resize(image.astype(np.float32), height, width, method)
+        return np.clip(np.rint(made), 0, np.iinfo(np.uint16).max).astype(np.uint16)
+    return _resize(image, height, width, method)
+
+
+def _resize(image: np.ndarray, height: int, width: int, method: int) -> np.ndarray:
+    """Resize a uint8 or float32 image."""
     made = codec.resize(image, width, height, method)
     if made is not None:
         return made
     from .. import ndarray as nd
 
-    return nd.image.resize(array(image, dtype=np.uint8), size=(width, height), interp=method).asnumpy()
+    return nd.image.resize(array(image, dtype=image.dtype), size=(width, height), interp=method).asnumpy()
 
 
 def warp(image: np.ndarray, matrix: np.ndarray, size: tuple[int, int], method: int, fill: int) -> np.ndarray:

@@ -77,6 +77,21 @@ def test_encoding(img_fmt: str, image: np.ndarray) -> None:
         without_opencv.encode(image, ".nothing", 1)
 
 
+@pytest.mark.parametrize(("img_fmt", "quality"), [(".jpg", 3), (".jpg", 95), (".png", 3)])
+@pytest.mark.parametrize("name", ["four", "grey16", "grey32", "float"])
+def test_encoding_of_other_images(name: str, img_fmt: str, quality: int) -> None:
+    grey = GREY.astype(np.float32)
+    images = {"four": FOUR, "grey16": (GREY * 250.0).astype(np.uint16), "grey32": GREY.astype(np.int32) - 50}
+    image = images.get(name, np.dstack([grey * 2 - 100.4] * 3))
+    made, expected = without_opencv.encode(image, img_fmt, quality), codec.encode(image, img_fmt, quality)
+    assert distance(*(cv2.imdecode(np.frombuffer(d, np.uint8), -1) for d in (made, expected))) == 0
+
+
+def test_colours_of_16_bits_need_opencv() -> None:
+    with pytest.raises(mx.MXNetError, match="PNG files with 16-bit colours require OpenCV"):
+        without_opencv.encode(PHOTO.astype(np.uint16), ".png", 3)
+
+
 @pytest.mark.parametrize("channels", [1, 3, 4])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_borders_and_sizes(channels: int, dtype: str) -> None:
