@@ -51,8 +51,8 @@ def default_enabled() -> bool:
 class DiskCache:
     """A cache in `folder` of at most `limit` bytes; the least recently used entries are evicted first.
 
-    If the folder cannot be used, it warns once and stores entries in this process's memory. A cache that is not
-    `enabled` stores nothing.
+    The first use opens the folder. If it cannot be used, entries are stored in this process's memory, and the first
+    one causes a warning. A cache that is not `enabled` stores nothing.
     """
 
     def __init__(self, folder: Path | None = None, limit: int | None = None, enabled: bool | None = None) -> None:
@@ -61,12 +61,19 @@ class DiskCache:
         self._memory: dict[str, bytes] = {}
         self._warned = False
         self._unmeasured = self.limit  # bytes added since the size of the folder was measured; at first unknown
-        self._folder = self._open(folder) if self.enabled else None
+        self._configured = folder
+        self._opened: tuple[Path | None, str] | None = None if self.enabled else (None, "")
 
     @property
     def folder(self) -> Path | None:
         """The folder of the entries; None if they are stored in memory or not at all."""
-        return self._folder
+        return self._open()[0]
+
+    @property
+    def problem(self) -> str:
+        """Why entries are stored in memory, and what the user can do; empty if they are not."""
+        problem = self._open()[1]
+        return _advice(problem) if problem else ""
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under `key`, or None. A damaged entry is removed and counts as missing."""
@@ -92,6 +99,7 @@ class DiskCache:
         path = self._path(key)
         if path is None:
             self._memory[key] = data
+            self._warn(self._open()[1])
             return
         try:
             _write_atomically(path, data)
@@ -106,14 +114,14 @@ class DiskCache:
 
     def usage(self) -> tuple[int, int]:
         """The number of entries in the folder, and their bytes."""
-        entries = _entries(self._folder) if self._folder is not None else []
+        entries = _entries(self.folder) if self.folder is not None else []
         return len(entries), sum(size for _, size, _ in entries)
 
     def evict(self) -> None:
         """Remove abandoned temporary files, and the least recently used entries until the others fit the limit."""
-        if self._folder is None:
+        if self.folder is None:
             return
-        entries = sorted(_entries(self._folder))
+        entries = sorted(_entries(self.folder))
         excess = sum(size for _, size, _ in entries) - self.limit
         for _, size, path in entries:
             if excess <= 0:
@@ -125,36 +133,43 @@ class DiskCache:
     def _path(self, key: str) -> Path | None:
         if not _KEY.fullmatch(key):
             raise ValueError(f"a cache key is 8 to 128 lower-case hexadecimal digits, not {key!r}")
-        return None if self._folder is None else self._folder / key
+        return None if self.folder is None else self.folder / key
 
-    def _open(self, folder: Path | None) -> Path | None:
-        try:
-            folder = folder or default_folder()
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            problem = _folder_problem(folder)
-        except (OSError, RuntimeError) as error:
-            problem = f"cannot use {folder or 'a folder in the home directory'}: {error}"
-        if problem:
-            self._warn(problem)
-            return None
-        return folder
+    def _open(self) -> tuple[Path | None, str]:
+        """The folder, or None and the problem with it."""
+        if self._opened is None:
+            self._opened = _open_folder(self._configured)
+        return self._opened
 
     def _warn(self, problem: str) -> None:
         if self._warned:
             return
         self._warned = True
-        warnings.warn(
-            f"mxforge's compile cache {problem}. Compiled code is stored only in memory; set "
-            "MXFORGE_CACHE_DIR to a folder of your own, or MXFORGE_CACHE=0.",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        warnings.warn(_advice(problem), RuntimeWarning, stacklevel=3)
+
+
+def _advice(problem: str) -> str:
+    return (
+        f"mxforge's compile cache {problem}. Compiled code is stored only in memory; set "
+        "MXFORGE_CACHE_DIR to a folder of your own, or MXFORGE_CACHE=0."
+    )
 
 
 @functools.cache
 def default_cache() -> DiskCache:
     """The cache of this process, with the environment's settings at the time of the first call."""
     return DiskCache()
+
+
+def _open_folder(folder: Path | None) -> tuple[Path | None, str]:
+    """The folder, created if it does not exist, or None and the reason why it cannot be used."""
+    try:
+        folder = folder or default_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        problem = _folder_problem(folder)
+    except (OSError, RuntimeError) as error:
+        problem = f"cannot use {folder or 'a folder in the home directory'}: {error}"
+    return (None, problem) if problem else (folder, "")
 
 
 def _folder_problem(folder: Path) -> str:

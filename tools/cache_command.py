@@ -14,7 +14,7 @@ def run(options: argparse.Namespace) -> int:
     limit = 0 if options.clear else None if options.shrink is None else options.shrink << 20
     cache = DiskCache(enabled=True)
     if cache.folder is None:
-        raise ToolError("there is no folder for compiled programs; the warning above names the reason")
+        raise ToolError(cache.problem)
     if limit is not None:
         DiskCache(limit=limit, enabled=True).evict()
     count, nbytes = cache.usage()

@@ -8,7 +8,6 @@ import os
 import platform
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -96,10 +95,9 @@ def _settings(problems: list[str]) -> Iterator[str]:
 
 
 def _cache(problems: list[str]) -> Iterator[str]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        cache = DiskCache()
-    problems.extend(str(warning.message) for warning in caught)
+    cache = DiskCache()
+    if cache.problem:
+        problems.append(cache.problem)
     if cache.folder is not None:
         count, nbytes = cache.usage()
         yield f"cache       {cache.folder}, {count} entries, {size(nbytes)} of at most {size(cache.limit)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -73,6 +74,18 @@ def test_starts_without_a_compiler(folder: Path, tmp_path: Path) -> None:
     assert not [m for m in modules if m.startswith(("mxforge.passes", "mxforge.ir.dialects", "mxforge.codegen.driver"))]
     y = np.load(tmp_path / "y.npy")
     assert np.abs(y - arrays["y0"]).max() <= 1e-5 * np.abs(arrays["y0"]).max()
+
+
+def test_no_compile_cache_is_needed(folder: Path, tmp_path: Path) -> None:
+    """As in a container whose disk is read-only, where warnings are errors."""
+    (tmp_path / "file").touch()
+    np.save(tmp_path / "x.npy", np.load(FIXTURES / "convnet.npz")["x0"])
+    environment = {**os.environ, "MXFORGE_CACHE": "1", "MXFORGE_CACHE_DIR": str(tmp_path / "file" / "cache")}
+    files = [str(folder), str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]
+    for command in (["-c", START, *files], ["-m", "mxforge", "run", files[0], "--input", files[1]]):
+        call = [sys.executable, "-W", "error", *command]
+        done = subprocess.run(call, capture_output=True, check=False, env=environment)
+        assert done.returncode == 0 and done.stderr == b"", done.stderr
 
 
 def test_the_object_describes_its_inputs(folder: Path) -> None:

@@ -80,6 +80,7 @@ def test_entry_beyond_the_limit_is_not_kept(folder: Path) -> None:
 
 def test_abandoned_temporary_files_are_removed(folder: Path) -> None:
     cache = DiskCache(folder, LIMIT)
+    assert cache.folder == folder
     old, new = folder / ".new-1-1", folder / ".new-2-2"
     old.touch()
     new.touch()
@@ -112,10 +113,10 @@ def test_folder_that_others_may_write_to_is_ignored(folder: Path) -> None:
     folder.mkdir()
     (folder / KEY).write_bytes(b"planted")
     folder.chmod(0o777)
+    cache = DiskCache(folder, LIMIT)
+    assert cache.get(KEY) is None and "other users can write to it" in cache.problem
     with pytest.warns(RuntimeWarning, match="other users can write to it"):
-        cache = DiskCache(folder, LIMIT)
-    assert cache.get(KEY) is None
-    cache.put(KEY, b"code")
+        cache.put(KEY, b"code")
     assert cache.get(KEY) == b"code"
     assert (folder / KEY).read_bytes() == b"planted"
 
@@ -123,9 +124,8 @@ def test_folder_that_others_may_write_to_is_ignored(folder: Path) -> None:
 def test_folder_of_another_user_is_ignored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.mkdir(mode=0o700)
     monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
-    with pytest.warns(RuntimeWarning, match="belongs to user"):
-        cache = DiskCache(folder, LIMIT)
-    assert cache.folder is None
+    cache = DiskCache(folder, LIMIT)
+    assert cache.folder is None and "belongs to user" in cache.problem
 
 
 def test_link_in_the_folder_is_not_followed(folder: Path, tmp_path: Path) -> None:
@@ -138,14 +138,17 @@ def test_link_in_the_folder_is_not_followed(folder: Path, tmp_path: Path) -> Non
 
 def test_unusable_folder_falls_back_to_memory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
+    cache = DiskCache(tmp_path / "file" / "cache", LIMIT)
+    assert cache.get(KEY) is None
     with pytest.warns(RuntimeWarning, match="cannot use"):
-        cache = DiskCache(tmp_path / "file" / "cache", LIMIT)
-    cache.put(KEY, b"code")
+        cache.put(KEY, b"code")
+    cache.put(OTHER, b"no second warning")
     assert cache.get(KEY) == b"code"
 
 
 def test_folder_that_disappears_falls_back_to_memory(folder: Path) -> None:
     cache = DiskCache(folder, LIMIT)
+    assert cache.folder == folder
     folder.rmdir()
     with pytest.warns(RuntimeWarning, match="cannot write"):
         cache.put(KEY, b"code")
