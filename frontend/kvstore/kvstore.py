@@ -70,7 +70,7 @@ class KVStore(KVStoreBase):
             return
         values = [self._values[k] for k in sums]
         totals = [total.as_in_context(v.context) for total, v in zip(sums.values(), values, strict=True)]
-        if type(self._updater) is Updater:
+        if type(self._updater) is Updater and self._updater.can_update_together:
             self._updater(tuple(sums), totals, values)
             return
         for k, total, stored in zip(sums, totals, values, strict=True):

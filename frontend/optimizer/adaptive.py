@@ -11,6 +11,7 @@ import numpy as np
 
 from ..ndarray import NDArray
 from .base import Optimizer, register, zeros_like
+from .one_update import OneUpdate
 
 
 def _correction(beta: float, t: int) -> float:
@@ -231,7 +232,7 @@ class Ftrl(Optimizer):
 
 
 @register
-class LAMB(Optimizer):
+class LAMB(OneUpdate):
     """Layer-wise adaptive moments for batches (You et al. 2019). The state is (mean, variance)."""
 
     _rule = "lamb"

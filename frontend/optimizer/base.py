@@ -257,23 +257,37 @@ class Optimizer:
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """Update a weight and its state in place. Optimizers of MXNet also take lists: of indices, weights, gradients
         and states."""
+        self._apply(index, weight, grad, state)
+
+    def _apply(self, index: Any, weight: Any, grad: Any, state: Any, multi_precision: bool = False) -> None:
+        """Update a weight, or each weight in a list, by its rule. With `multi_precision`, see
+        `update_multi_precision`."""
         if not self._rule:
             raise NotImplementedError(f"{type(self).__name__} has no update")
         if not isinstance(index, list | tuple):
             index, weight, grad, state = [index], [weight], [grad], [state]
         check_arrays(*weight, *grad)
-        taken = [self._gradient(i, g) for i, g in zip(index, grad, strict=True)]
+        every = list(zip(weight, grad, state, strict=True))
+        wide = [self._in_float32(*one) for one in every] if multi_precision else every
+        taken = [self._gradient(i, g) for i, (_, g, _) in zip(index, wide, strict=True)]
         numbers = self._count_and_compute_all(index)
-        for one in zip(index, weight, taken, state, numbers, strict=True):
-            self._update_one(*one)
+        for i, (w, _, s), g, n in zip(index, wide, taken, numbers, strict=True):
+            self._update_one(i, w, g, s, n)
+        _cast_copies(weight, wide)
 
     def _update_one(self, index: Any, weight: Any, grad: Any, state: Any, numbers: dict[str, float]) -> None:
         from .single_updates import update_weight
 
         if grad is not None:
             states = state_arrays(state)
-            lazy = getattr(self, "lazy_update", True)
-            update_weight(self._rule_of(index, states), weight, grad, states, numbers, lazy)
+            rule, adapted = self._adapted(index, weight, grad, states, numbers)
+            update_weight(rule, weight, grad, states, adapted, getattr(self, "lazy_update", True))
+
+    def _adapted(
+        self, index: Any, weight: Any, grad: Any, states: Sequence[NDArray], numbers: dict[str, float]
+    ) -> tuple[str, dict[str, float]]:
+        """The rule of one weight and its numbers, which can depend on the values of the weight and the gradient."""
+        return self._rule_of(index, states), numbers
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """As `update`. If a weight has a float32 copy, the copy is updated and then cast to the weight's dtype."""
@@ -281,9 +295,7 @@ class Optimizer:
         weights, grads, states = (weight, grad, state) if several else ([weight], [grad], [state])
         wide = [self._in_float32(*one) for one in zip(weights, grads, states, strict=True)]
         self.update(index, *([list(part) for part in zip(*wide, strict=True)] if several else wide[0]))
-        for own, (copy, _, _) in zip(weights, wide, strict=True):
-            if copy is not own:
-                own[:] = copy.astype(own.dtype)
+        _cast_copies(weights, wide)
 
     def _in_float32(self, weight: Any, grad: Any, state: Any) -> tuple[Any, Any, Any]:
         """The copy of a weight that has one, its gradient in float32, and its state; the operands of any other."""
@@ -302,6 +314,13 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ = state
         self.param_dict = {}
+
+
+def _cast_copies(weights: Sequence[Any], wide: Sequence[tuple[Any, Any, Any]]) -> None:
+    """Cast the float32 copies in `wide`, which were updated, to the dtype of their weights."""
+    for own, (copy, _, _) in zip(weights, wide, strict=True):
+        if copy is not own:
+            own[:] = copy.astype(own.dtype)
 
 
 def check_arrays(*arrays: Any) -> None:

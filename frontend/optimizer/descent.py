@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ndarray import NDArray
-from .base import Optimizer, register, zeros_like
+from .base import Optimizer, nd, register, zeros_like
+from .one_update import AggregatedUpdate, OneUpdate
 
 _UNSCALED = ("gamma", "beta", "bias")
 
@@ -41,7 +42,7 @@ class _Descent(Optimizer):
 
 
 @register
-class SGD(_Descent):
+class SGD(AggregatedUpdate, _Descent):
     """weight -= lr * (grad + wd * weight), with optional momentum.
 
     With `lazy_update`, a row-sparse gradient updates only its stored rows.
@@ -69,7 +70,7 @@ class ccSGD(SGD):
 
 
 @register
-class NAG(_Descent):
+class NAG(OneUpdate, _Descent):
     """Nesterov accelerated gradient."""
 
     _momentum_rule = "nag_mom"
@@ -96,6 +97,12 @@ class Signum(_Descent):
 
     def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
         return {**super()._numbers(lr, wd, t), "wd_lh": self.wd_lh}
+
+    def _update_impl(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        self._apply(index, weight, grad, state)
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        self._update_impl(index, weight, grad, state)
 
 
 @register
@@ -193,7 +200,7 @@ class LBSGD(_Descent):
         lr, wd = self._get_lr(index), self._get_wd(index)
         self._update_count(index)
         if self._updates_at_once:
-            self._add_batch(index, 0)
+            self._cumulate_gradient(0, index)
         factor = 1.0 if self.warmup_strategy == "lars" else self._get_lbmult(self.cumgrads[index]["num_cums"])
         return self._numbers(lr * factor, wd, self._index_update_count[index])
 
@@ -201,34 +208,63 @@ class LBSGD(_Descent):
     def _updates_at_once(self) -> bool:
         return self.batch_scale == 1
 
-    def _add_batch(self, index: Any, grad: Any) -> dict[str, Any]:
+    def _get_lars(self, weight: NDArray, g: NDArray, wd: float) -> float:
+        """The factor of the rate of a weight with the strategy 'lars'."""
+        weight2, grad2 = self._l2norm(weight), self._l2norm(g)
+        return min(max(math.sqrt(weight2 / (grad2 + wd * weight2 + 1e-18)), 0.01), 100)
+
+    def _l2norm(self, v: NDArray) -> float:
+        """The sum of squares."""
+        return nd.multiply(v, v).asnumpy().sum()
+
+    def _adapted(
+        self, index: Any, weight: Any, grad: Any, states: Sequence[NDArray], numbers: dict[str, float]
+    ) -> tuple[str, dict[str, float]]:
+        if self.warmup_strategy == "lars":
+            numbers = {**numbers, "lr": numbers["lr"] * self._get_lars(weight, grad, numbers["wd"])}
+        return super()._rule_of(index, states), numbers
+
+    def _reset_cum_gradient(self, index: Any) -> None:
+        """Begin a new sum of the gradients of a weight."""
+        self.cumgrads[index]["cum_grad"] = 0
+
+    def _get_cum_gradient(self, index: Any) -> dict[str, Any]:
+        """The sum of the gradients of a weight since its last update, and the number of batches, or {}."""
+        return self.cumgrads.get(index, {})
+
+    def _put_cum_gradient(self, index: Any, cgrad: dict[str, Any]) -> None:
+        """Set what `_get_cum_gradient` returns."""
+        self.cumgrads[index] = cgrad
+
+    def _cumulate_gradient(self, grad: Any, index: Any) -> dict[str, Any]:
         """Count a batch. Returns the sum of the gradients since the last update, and the number of batches."""
-        total = self.cumgrads.get(index)
+        total = self._get_cum_gradient(index)
         if not total or total["num_cums"] <= 0:
             total = {"cum_grad": grad, "num_cums": self.init_updates + 1}
         else:
             total = {"cum_grad": total["cum_grad"] + grad, "num_cums": total["num_cums"] + 1}
-        self.cumgrads[index] = total
+        self._put_cum_gradient(index, total)
         return total
 
     def _gradient(self, index: Any, grad: NDArray) -> NDArray | None:
         """The mean gradient of the last `batch_scale` batches; None if there are fewer."""
         if self._updates_at_once:
             return grad
-        total = self._add_batch(index, grad)
+        total = self._cumulate_gradient(grad, index)
         if total["num_cums"] % self.batch_scale:
             return None
         mean = total["cum_grad"] / self.batch_scale
-        total["cum_grad"] = 0
+        self._reset_cum_gradient(index)
         return mean
 
 
 @register
-class LARS(_Descent):
+class LARS(AggregatedUpdate, _Descent):
     """Layer-wise adaptive rates (You et al. 2017).
 
     The rate of a weight is multiplied by eta * |weight| / (|grad| + wd * |weight| + eps). The rates of biases, betas
-    and gammas are not scaled.
+    and gammas are not scaled. As in MXNet, a change of the rate corrects the momentum of the first `aggregate_num`
+    weights alone.
     """
 
     _rule, _momentum_rule = "lars", "lars_mom"
@@ -259,21 +295,35 @@ class LARS(_Descent):
         self.cur_lr = rate
         return super()._get_lrs(indices)
 
-    def _count_and_compute_all(self, indices: Sequence[Any]) -> list[dict[str, float]]:
-        """As in MXNet, a change of the rate corrects the momentum of the first `aggregate_num` weights alone."""
-        found: list[dict[str, float]] = []
-        size = max(self.aggregate_num, 1)
-        for start in range(0, len(indices), size):
-            some = list(indices[start : start + size])
-            self._update_count(some)
-            rates = zip(some, self._get_lrs(some), self._get_wds(some), strict=True)
-            found += [self._numbers(lr, wd, self._index_update_count[i]) for i, lr, wd in rates]
-        return found
+    def _get_lars(self, i: Any, weight: NDArray, g: NDArray, lr: float, wd: float) -> float:
+        """The rate of a weight: `lr`, scaled unless the name is that of a bias, beta or gamma."""
+        if not self._is_scaled(i):
+            return lr
+        w_norm, g_norm = self._l2norm(weight), self._l2norm(g, rescale=True)
+        if w_norm > 0.0 and g_norm > 0.0:
+            return self.eta * w_norm / (g_norm + wd * w_norm + self.eps) * lr
+        return lr
+
+    def _l2norm(self, v: NDArray, rescale: bool = False) -> float:
+        v = v.astype("float32")
+        return nd.norm(v * self.rescale_grad if rescale else v).asnumpy()[0]
+
+    def _is_scaled(self, index: Any) -> bool:
+        return not str(self.idx2name.get(index, index)).endswith(_UNSCALED)
 
     def _rule_of(self, index: Any, states: Sequence[NDArray]) -> str:
-        scaled = not str(self.idx2name.get(index, index)).endswith(_UNSCALED)
         rule = super()._rule_of(index, states)
-        return rule if scaled else rule.replace("lars", "sgd")
+        return rule if self._is_scaled(index) else rule.replace("lars", "sgd")
+
+    def _adapted(
+        self, index: Any, weight: Any, grad: Any, states: Sequence[NDArray], numbers: dict[str, float]
+    ) -> tuple[str, dict[str, float]]:
+        """As in MXNet, `_get_lars` is called for sparse arrays. The rule scales the rates of dense ones."""
+        rule = self._rule_of(index, states)
+        if not (weight._is_sparse or grad._is_sparse):
+            return rule, numbers
+        lr = self._get_lars(index, weight, grad, numbers["lr"], numbers["wd"])
+        return rule.replace("lars", "sgd"), {**numbers, "lr": lr}
 
     def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
         found = {**super()._numbers(lr, wd, t), "eta": self.eta, "eps": self.eps}

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 _HOOKS = frozenset(
     (
-        *("update", "update_multi_precision", "_update_count", "_count_and_compute", "_numbers", "_gradient_numbers"),
+        *("update", "update_multi_precision", "_update_impl", "_get_lars", "_update_count"),
+        *("_count_and_compute", "_numbers", "_gradient_numbers"),
         *("_get_lr", "_get_lrs", "_get_wd", "_get_wds", "_factors", "_rule_of", "_gradient", "learning_rate"),
     )
 )
@@ -50,7 +51,8 @@ _KEY = TensorType((4,), DType.U32)
 @cache
 def _is_built_in(cls: type[Optimizer]) -> bool:
     """True if an optimizer has a rule, and no class of a user replaces a part of its updates."""
-    parts = [getattr(getattr(cls, name), "fget", getattr(cls, name)) for name in _HOOKS]
+    found = [getattr(cls, name) for name in _HOOKS if hasattr(cls, name)]
+    parts = [getattr(part, "fget", part) for part in found]
     return bool(cls._rule) and all(part.__globals__.get("__package__") == __package__ for part in parts)
 
 

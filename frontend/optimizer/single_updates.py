@@ -23,10 +23,6 @@ _ADAGRAD = ("adagrad", "group_adagrad")
 _BY_ROWS = frozenset(("sgd", "sgd_mom", "adam", "ftrl", *_ADAGRAD))
 
 
-_ROWS_OF = {"lars": "sgd", "lars_mom": "sgd_mom", "lbsgd": "sgd", "lbsgd_mom": "sgd_mom"}
-"""Rules whose rate depends on the whole weight and the whole gradient. Rows change as by these rules."""
-
-
 def update_weight(
     rule: str,
     weight: NDArray,
@@ -53,13 +49,6 @@ def _update_sparse(
         _update_rows(rule, targets, grad, numbers)
         return
     whole = [densified(a) for a in targets]
-    if isinstance(grad, RowSparseNDArray) and _updates_by_rows(_ROWS_OF.get(rule, ""), weight, grad, states, lazy):
-        whole = [w.copy() if w is a else w for a, w in zip(targets, whole, strict=True)]
-        update_function(rule, False)((whole[0], densified(grad), *whole[1:]), numbers)
-        stored = grad.indices.asnumpy()
-        for target, dense in zip(targets, whole, strict=True):
-            write_rows(target, stored, rows_of(dense, stored))
-        return
     update_function(rule, False)((whole[0], densified(grad), *whole[1:]), numbers)
     for target, dense in zip(targets, whole, strict=True):
         write_back(target, dense)

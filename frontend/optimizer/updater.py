@@ -30,6 +30,11 @@ class Updater:
         self.aggregate_updates = optimizer.aggregate_num > 0
         self._fused: list[FusedUpdate] = []
 
+    @property
+    def can_update_together(self) -> bool:
+        """True if updates of several weights by one call equal updates by one call for each weight."""
+        return can_fuse(self.optimizer) and self.optimizer._shares_numbers
+
     @api_boundary
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         several = isinstance(index, list | tuple)
@@ -98,9 +103,9 @@ class Updater:
             for start in range(0, len(positions), size):
                 chosen = positions[start : start + size]
                 self.optimizer.update_multi_precision(
-                    [indices[p] for p in chosen],
-                    [weights[p] for p in chosen],
-                    [grads[p] for p in chosen],
+                    tuple(indices[p] for p in chosen),
+                    tuple(weights[p] for p in chosen),
+                    tuple(grads[p] for p in chosen),
                     [self.states[indices[p]] for p in chosen],
                 )
 

@@ -197,13 +197,13 @@ def test_gradients_can_share_memory() -> None:
     assert len(updater._fused) == 1
 
 
-@pytest.mark.parametrize("part", ["update", "_get_lr", "_get_wds", "_update_count"])
+@pytest.mark.parametrize("part", ["_update_impl", "_get_lrs", "_get_wds", "_update_count"])
 def test_optimizers_of_users_update_one_by_one(part: str) -> None:
     called: list[str] = []
 
-    def own(self: Any, *args: Any) -> Any:
+    def own(self: Any, *args: Any, **kwargs: Any) -> Any:
         called.append(part)
-        return getattr(opt.SGD, part)(self, *args)
+        return getattr(opt.SGD, part)(self, *args, **kwargs)
 
     updater = opt.get_updater(type("Mine", (opt.SGD,), {part: own})())
     updater([0, 1], arrays(1)[:2], arrays(0)[:2])
