@@ -63,6 +63,11 @@ def add_owner(number: int, owner: object) -> None:
     _owners[number] = owner
 
 
+def is_live(owner: int) -> bool:
+    """True if the owner of parameters with this number lives."""
+    return owner in _owners
+
+
 def keep_memory(program: object, user: object) -> None:
     """Exempt the program from releasing its memory as long as `user` lives."""
     with _lock:
@@ -99,7 +104,7 @@ def _releasable(newest_first: list[Idle]) -> list[Idle]:
     seen: set[int] = set()
     found: list[Idle] = []
     for number, program in enumerate(newest_first):
-        owners = {o for o in program.owners() if o in _owners} - seen
+        owners = set(filter(is_live, program.owners())) - seen
         seen |= owners
         if number >= ALWAYS_KEPT and not owners and not _keepers.get(program):
             found.append(program)

@@ -1,19 +1,27 @@
 """Prepared memory: values that programs compute from parameters alone, such as packed weights.
 
 Programs that prepare it with the same launches share it, for instance programs of one computation for different shapes.
-A run takes a block out of the pool or creates one, so two runs never use the same block at once.
+A run takes a block out of the pool or creates one, so two runs never use the same block at once. Owners of equal graphs
+share a program, and each keeps its own block, up to `BUDGET` bytes in all pools of the process.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import NamedTuple
+from weakref import WeakSet
 
-from .idle import Idle, add_allocation, clock
-from .storage import Storage, allocate_zeroed
+from ..ir.locks import ForkSafeLock
+from .host import physical_memory
+from .idle import Idle, add_allocation, clock, is_live
+from .storage import Storage, allocate_zeroed, cached_bytes, release_cached
 
-_OWNERS = 8  # blocks that a pool keeps for different owners of parameters
+BUDGET = physical_memory() // 4
+"""The most bytes of blocks that no run uses in all pools; a new block displaces the least recently used ones."""
+
+_uses = itertools.count()
 
 
 class Version(NamedTuple):
@@ -26,12 +34,13 @@ class Version(NamedTuple):
 class Prepared:
     """One block: `version` is the version of the parameters from which its content was computed."""
 
-    __slots__ = ("owner", "storage", "version")
+    __slots__ = ("last_use", "owner", "storage", "version")
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self.version: Hashable = object()
         self.owner: int | None = None
+        self.last_use = 0
 
     def set_version(self, version: Hashable) -> None:
         """Set the version of the parameters from which the content was computed."""
@@ -50,50 +59,79 @@ class PreparedPool:
         self._zeroed = zeroed
         self.last_run = clock.now
         self._holder = holder
-        self._idle: list[Prepared] = []
+        self._idle: dict[int | None, list[Prepared]] = {}  # by owner; None: not prepared yet
+        with _lock:
+            _pools.add(self)
 
     def take(self, version: Hashable) -> Prepared:
         """A block for a run with this version of parameters; if possible, one that its owner prepared or a new one."""
         self.last_run = clock.now
-        try:
-            block = self._idle.pop()
-        except IndexError:
-            return self._new()
         owner = version.owner if isinstance(version, Version) else None
-        return block if block.owner in (owner, None) else self._exchange(block, owner)
+        try:
+            return self._idle[owner].pop()
+        except (KeyError, IndexError):
+            return self._take_any()
 
     def put(self, block: Prepared) -> None:
         """Return a block to the pool."""
-        self._idle.append(block)
+        block.last_use = next(_uses)
+        self._idle.setdefault(block.owner, []).append(block)
+
+    def idle_blocks(self) -> list[tuple[Prepared, list[Prepared]]]:
+        """Each idle block, and the list that holds it."""
+        return [(block, blocks) for blocks in tuple(self._idle.values()) for block in tuple(blocks)]
 
     def idle_bytes(self) -> int:
         """See `Idle`."""
-        return len(self._idle) * self.nbytes
+        return len(self.idle_blocks()) * self.nbytes
 
     def owners(self) -> set[int]:
         """See `Idle`."""
-        return {block.owner for block in tuple(self._idle) if block.owner is not None}
+        return {block.owner for block, _ in self.idle_blocks() if block.owner is not None}
 
     def release(self) -> None:
         """See `Idle`."""
         self._idle.clear()
 
-    def _exchange(self, block: Prepared, owner: int | None) -> Prepared:
-        """A block of this owner instead of another owner's `block`: owners of equal graphs share a program, and each
-        keeps its prepared values."""
-        self._idle.append(block)
-        for other in tuple(self._idle):
-            if other.owner in (owner, None):
-                with suppress(ValueError):  # another thread took it
-                    self._idle.remove(other)
-                    return other
-        if len(self._idle) < _OWNERS:
-            return self._new()
-        try:
-            return self._idle.pop(0)
-        except IndexError:
-            return self._new()
-
-    def _new(self) -> Prepared:
+    def _take_any(self) -> Prepared:
+        """A block of no owner or of one that no longer lives, or a new block."""
+        for owner, blocks in tuple(self._idle.items()):
+            if owner is not None and is_live(owner):
+                continue
+            with suppress(IndexError):
+                return blocks.pop()
+            if owner is not None:
+                self._idle.pop(owner, None)
+        _make_room(self.nbytes)
         add_allocation(self if self._holder is None else self._holder, self.nbytes)
         return Prepared(self._zeroed(self.nbytes))
+
+
+_pools: WeakSet[PreparedPool] = WeakSet()
+_lock = ForkSafeLock()
+
+
+def _make_room(nbytes: int) -> None:
+    """Free the least recently used idle blocks of all pools until `nbytes` more fit the budget."""
+    with _lock:
+        idle = sorted((pair for pool in _pools for pair in pool.idle_blocks()), key=_last_use)
+        excess = sum(block.storage.nbytes for block, _ in idle) + nbytes - BUDGET
+        if excess <= 0:
+            return
+        before = cached_bytes()
+        while excess > 0 and idle:
+            excess -= _remove(*idle.pop(0))
+        release_cached(before)
+
+
+def _last_use(idle: tuple[Prepared, list[Prepared]]) -> int:
+    return idle[0].last_use
+
+
+def _remove(block: Prepared, blocks: list[Prepared]) -> int:
+    """Remove a block from the list that holds it; returns the bytes that become free."""
+    try:
+        blocks.remove(block)
+    except ValueError:  # another thread took it
+        return 0
+    return block.storage.nbytes
