@@ -58,7 +58,7 @@ _ARRAYS_ARE_ON = (
 def _log_once(text: str) -> None:
     import logging
 
-    logging.info(text)
+    logging.getLogger().info(text)
 
 
 class _ShapeMode(threading.local):

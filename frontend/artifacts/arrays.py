@@ -139,3 +139,5 @@ class ParamsFile:
 
     names: list[str]
     arrays: list[ParamsArray]
+    numpy_shapes: bool = False
+    """True if the arrays were saved with NumPy's shape semantics (V3)."""

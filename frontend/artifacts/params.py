@@ -96,6 +96,7 @@ class _Reader:
         self.label = label
         self.offset = 0
         self.part = "header"
+        self.numpy_shapes = False
 
     def fail(self, problem: str) -> NoReturn:
         raise ArtifactError(f"{self.label}: {self.part}, at byte {self.offset}: {problem}")
@@ -144,7 +145,7 @@ class _Reader:
         names = [self.name(i) for i in range(self.count(8, "the number of names"))]
         if names and len(names) != len(arrays):
             self.fail(f"{len(names)} names for {len(arrays)} arrays")
-        return ParamsFile(names, arrays)
+        return ParamsFile(names, arrays, self.numpy_shapes)
 
     def name(self, index: int) -> str:
         self.part = f"name {index}"
@@ -161,7 +162,8 @@ class _Reader:
         self.part = f"array {index}"
         magic = self.number("<I", "its magic number")
         if magic in (V2_MAGIC, V3_MAGIC):
-            return self.current_array(numpy_shapes=magic == V3_MAGIC)
+            self.numpy_shapes = magic == V3_MAGIC
+            return self.current_array(self.numpy_shapes)
         shape = self.shape() if magic == V1_MAGIC else self.dimensions(magic, "I")
         return self.dense(shape) if shape else None
 

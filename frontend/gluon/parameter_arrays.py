@@ -189,6 +189,11 @@ class ParameterArrays:
         self._init_grad()
         touch()
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the attributes of a copy or of a pickled parameter. Its arrays have no gradients yet."""
+        self.__dict__.update(state)
+        self._init_grad()
+
     def _init_grad(self) -> None:
         """Give each array a gradient of zeros, or none if `grad_req` is "null"."""
         for one in self._data or ():
@@ -210,8 +215,8 @@ class ParameterArrays:
         self._init_grad()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Move the arrays to other contexts."""
-        contexts = as_contexts(ctx)
+        """Move the arrays to other contexts. MXNetError for a context without a device."""
+        contexts = require_usable(ctx)
         if self._data is not None:
             with autograd.pause():
                 self._init_impl(self._reduce(), contexts)
@@ -246,6 +251,14 @@ def as_contexts(ctx: Any) -> list[Context]:
     if ctx is None:
         return [context.current_context()]
     return [ctx] if isinstance(ctx, Context) else list(ctx)
+
+
+def require_usable(ctx: Any) -> list[Context]:
+    """`as_contexts`. MXNetError for a context without a device."""
+    contexts = as_contexts(ctx)
+    for one in contexts:
+        context.usable(one)
+    return contexts
 
 
 def _same(grad: NDArray) -> NDArray:

@@ -11,6 +11,7 @@ import numpy as np
 from ..initializer import Uniform
 from ..ndarray import load, save
 from .parameter import Constant, Parameter, same_dtype
+from .parameter_arrays import require_usable
 from .utils import _brief_print_list, _indent
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ class ParameterDict:
             param.zero_grad()
 
     def reset_ctx(self, ctx: Any) -> None:
+        """Move all parameters to other contexts. MXNetError for a context without a device; no parameter is moved."""
+        require_usable(ctx)
         for param in self.values():
             param.reset_ctx(ctx)
 
@@ -180,9 +183,10 @@ class ParameterDict:
     ) -> None:
         """Set parameters from a dictionary of arrays. The prefixes `arg:` and `aux:` of names are dropped."""
         source = f"file: {filename}" if filename else "param_dict"
-        if not isinstance(param_dict, Mapping):
+        if not isinstance(param_dict, Mapping) and param_dict:
             raise ValueError(f"{source} contains a list of arrays without names; parameters require names")
-        loaded = {restore_prefix + k.removeprefix("arg:").removeprefix("aux:"): v for k, v in param_dict.items()}
+        arrays = param_dict if isinstance(param_dict, Mapping) else {}  # a file without arrays is read as a list
+        loaded = {restore_prefix + k.removeprefix("arg:").removeprefix("aux:"): v for k, v in arrays.items()}
         missing = [] if allow_missing else [name for name in self.keys() if name not in loaded]
         if missing:
             raise AssertionError(

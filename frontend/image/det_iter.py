@@ -116,7 +116,7 @@ class ImageDetIter(ImageIter):
             data, label = self.augmentation_transform(data, self._parse_label(label))
             self._check_valid_label(label)
         except RuntimeError as error:
-            logging.debug("Invalid image, skipping:  %s", error)
+            logging.getLogger().debug("Invalid image, skipping:  %s", error)
             return 0
         self._write_image(batch_data, row, data)
         batch_label[row] = self._no_label
@@ -149,7 +149,7 @@ class ImageDetIter(ImageIter):
             if greatest > current:
                 iterator.reshape(None, (greatest, width))
         if verbose and count != other:
-            logging.info("Resized label_shape to (%d, %d).", greatest, width)
+            logging.getLogger().info("Resized label_shape to (%d, %d).", greatest, width)
         return it
 
     def draw_next(
@@ -186,7 +186,7 @@ class ImageDetIter(ImageIter):
                 self.check_valid_image([data])
                 label = self._parse_label(label)
             except RuntimeError as error:
-                logging.debug("Invalid image, skipping:  %s", error)
+                logging.getLogger().debug("Invalid image, skipping:  %s", error)
                 continue
             data, label = self.augmentation_transform(data, label)
             image = revert_normalization(data.asnumpy(), mean, std)

@@ -26,7 +26,7 @@ def _range(value: Any, what: str, user: str) -> Any:
     if isinstance(value, tuple | list):
         return value
     assert isinstance(value, numeric_types)
-    logging.info("Using fixed %s: %s in %s", what, value, user)
+    logging.getLogger().info("Using fixed %s: %s in %s", what, value, user)
     return value, value
 
 

@@ -78,10 +78,10 @@ class ImageIter(DataIter):
         self.imglist: dict[Any, Sample] | None = None
         keys: list[Any] = []
         if path_imglist:
-            logging.info("%s: loading image list %s...", type(self).__name__, path_imglist)
+            logging.getLogger().info("%s: loading image list %s...", type(self).__name__, path_imglist)
             keys, self.imglist = read_list(path_imglist, dtype)
         elif isinstance(imglist, list):
-            logging.info("%s: loading image list...", type(self).__name__)
+            logging.getLogger().info("%s: loading image list...", type(self).__name__)
             keys, self.imglist = samples_of(imglist, dtype)
         self.path_root = path_root
         self.check_data_shape(data_shape)
@@ -104,7 +104,7 @@ class ImageIter(DataIter):
         self.reset()
 
     def _open_records(self, path: str, index: str | None) -> None:
-        logging.info("%s: loading recordio %s...", type(self).__name__, path)
+        logging.getLogger().info("%s: loading recordio %s...", type(self).__name__, path)
         if index:
             self.imgrec = recordio.MXIndexedRecordIO(index, path, "r")
             self.imgidx = list(self.imgrec.keys)
@@ -196,7 +196,7 @@ class ImageIter(DataIter):
         try:
             self.check_valid_image(data)
         except RuntimeError as error:
-            logging.debug("Invalid image, skipping:  %s", error)
+            logging.getLogger().debug("Invalid image, skipping:  %s", error)
             return 0
         self._write_image(batch_data, row, self.augmentation_transform(data))
         self._write_label(batch_label, row, label)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -57,10 +56,11 @@ class Constant(Initializer):
         arr[:] = self.value
 
     def dumps(self) -> str:
-        value = self.value
+        """As `Initializer.dumps`. As in MXNet, an array in the arguments becomes a list."""
+        value = self._kwargs["value"]
         if not np.isscalar(value):
-            value = (value.asnumpy() if hasattr(value, "asnumpy") else np.asarray(value)).tolist()
-        return json.dumps([type(self).__name__.lower(), {"value": value}])
+            self._kwargs["value"] = (value.asnumpy() if hasattr(value, "asnumpy") else np.asarray(value)).tolist()
+        return super().dumps()
 
 
 @register

@@ -18,6 +18,8 @@ from ..ndarray import array, load, save
 from .parameters import Parameters
 from .streams import BatchStream
 
+_LOGGER = logging.getLogger(__name__)
+
 _CHANNELS = {1: (0,), 3: (2, 1, 0), 4: (2, 1, 0, 3)}
 """For each plane of a result, the channel of an image in OpenCV's order."""
 
@@ -136,7 +138,7 @@ class Normalizer(ABC):
         save(path, {"mean_img": array(mean)})
         self._mean_image = mean
         if verbose:
-            logging.info("%s wrote the mean of all images to %s", name, path)
+            _LOGGER.info("%s wrote the mean of all images to %s", name, path)
 
 
 class ImageNormalizer(Normalizer):

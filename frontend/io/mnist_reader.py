@@ -19,6 +19,8 @@ from .parameters import Parameters, iterator_function, require
 from .records import generator
 from .streams import Batch, BatchStream, MXDataIter, Started
 
+_LOGGER = logging.getLogger(__name__)
+
 _GZIP = b"\x1f\x8b"
 
 
@@ -111,7 +113,7 @@ class MNISTStream(BatchStream):
 def _make(name: str, given: MNISTParameters, arguments: Mapping[str, Any]) -> MXDataIter:
     made = MXDataIter(MNISTStream(name, given), **arguments)
     if not given.silent:
-        logging.info("%s: batches of shape %s, shuffle=%s", name, made.provide_data[0].shape, given.shuffle)
+        _LOGGER.info("%s: batches of shape %s, shuffle=%s", name, made.provide_data[0].shape, given.shuffle)
     return made
 
 

@@ -21,6 +21,8 @@ from ..base import MXNetError
 from ..ndarray import NDArray
 from .io import DataBatch, DataDesc, DataIter
 
+_LOGGER = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 
@@ -220,7 +222,7 @@ class MXDataIter(DataIter):
     def debug_skip_load(self) -> None:
         """Return the first batch again and again, to measure a program without the time of loading."""
         self._debug_skip_load = True
-        logging.info("Set debug_skip_load to be true, will simply return first batch")
+        _LOGGER.info("Set debug_skip_load to be true, will simply return first batch")
 
     def reset(self) -> None:
         self._debug_at_begin = True

@@ -103,11 +103,24 @@ def _loaded(source: Any) -> Any:
     except (ArtifactError, OSError) as error:
         raise MXNetError(str(error)) from cause_of(error)
     label = os.fspath(source) if isinstance(source, str | os.PathLike) else "params data"
+    _check_shapes(file, label)
     try:
         arrays = [from_data(a, blocks[0] if blocks else None) for a in file.arrays]
     except MXNetError as error:
         raise MXNetError(f"{label}: {error}") from None
     return dict(zip(file.names, arrays, strict=True)) if file.names else arrays
+
+
+def _check_shapes(file: ParamsFile, label: str) -> None:
+    """MXNetError for an array without elements in a file of the other shape semantics, in which 0 means otherwise."""
+    empty = [a.shape for a in file.arrays if a is not None and 0 in a.shape]
+    if empty and file.numpy_shapes != is_np_shape():
+        how = "" if file.numpy_shapes else "not "
+        raise MXNetError(
+            f"{label}: an array of shape {empty[0]} was {how}saved in np shape semantics, must be loaded in the same "
+            f"semantics. Please turn {'on' if file.numpy_shapes else 'off'} np shape semantics in Python using "
+            f"`with mx.util.np_shape({file.numpy_shapes})`"
+        )
 
 
 def to_data(array: NDArray) -> ParamsArray:

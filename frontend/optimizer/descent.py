@@ -163,8 +163,8 @@ class LBSGD(_Descent):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        logging.info("Running Large-Batch SGD Algorithm")
-        logging.info(
+        logging.getLogger().info("Running Large-Batch SGD Algorithm")
+        logging.getLogger().info(
             "(Batch_scale=%f, warmup_epochs=%d, warmup_strategy=%s, updates_per_epoch=%d)",
             batch_scale,
             warmup_epochs,

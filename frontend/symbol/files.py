@@ -22,6 +22,7 @@ from ..artifacts.symbol_graph import CURRENT_VERSION
 from ..base import MXNetError
 from ..tracebacks import cause_of
 from ..util import is_np_shape
+from .network import declare_in_numpy_shapes
 from .node import Entry, SymNode, depth_first, is_hidden
 
 # Casts that automatic mixed precision inserted. Saved graphs omit them by default.
@@ -102,7 +103,12 @@ def from_json(text: str | bytes, label: str = "symbol") -> list[Entry]:
         _refuse_quantized(file)
         file = expand_fused(file)
         _check_operators(file)
-        return from_file(upgrade_symbol(file, _input_names))
+        entries = from_file(upgrade_symbol(file, _input_names))
+        if is_np_shape() and "is_np_shape" not in file.attrs:
+            for node in depth_first(entries):
+                if node.is_variable:
+                    declare_in_numpy_shapes(node)
+        return entries
     except (ArtifactError, MXNetError) as error:
         raise MXNetError(f"{label}: {error}") from cause_of(error)
 

@@ -91,14 +91,26 @@ class Network:
 
 def declared_shape(node: SymNode) -> PartialShape:
     """The shape in a variable's attributes."""
+    numbers = _declared_numbers(node)
+    return None if numbers is None else from_mxnet(numbers)
+
+
+def _declared_numbers(node: SymNode) -> tuple[int, ...] | None:
     text = node.attrs.get("__shape__")
     if text in (None, "None"):
         return None
     try:
-        numbers = tuple(int(n) for n in text.strip("()[] ").replace("L", "").split(",") if n.strip())
+        return tuple(int(n) for n in text.strip("()[] ").replace("L", "").split(",") if n.strip())
     except ValueError:
         raise MXNetError(f"variable {node.name!r}: __shape__ is {text!r}, which is not a shape") from None
-    return from_mxnet(numbers)
+
+
+def declare_in_numpy_shapes(node: SymNode) -> None:
+    """Convert a variable's shape from the legacy semantics, where 0 and () are unknown, to NumPy's. The text is
+    MXNet's."""
+    numbers = _declared_numbers(node)
+    if numbers is not None:
+        node.attrs["__shape__"] = f"[{','.join(str(n or -1) for n in numbers)}]" if numbers else "None"
 
 
 def declared_dtype(node: SymNode) -> DType | None:

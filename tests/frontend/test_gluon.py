@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from contextlib import nullcontext
 from pathlib import Path
@@ -349,3 +351,61 @@ def test_an_error_of_inference_names_few_of_many_parameters() -> None:
         net(mx.nd.ones((1, 1, 8, 8)))
     assert len(str(error.value).splitlines()) <= 12
     assert "further parameters" in str(error.value)
+
+
+# Copies, other contexts, blocks without parameters.
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda block: pickle.loads(pickle.dumps(block))])
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_a_copy_of_a_block_has_own_gradients(copied: Any, hybridized: bool) -> None:
+    net = small_net()
+    if hybridized:
+        net.hybridize()
+    x = mx.nd.ones((2, 3))
+    net(x)
+    other = copied(net)
+    assert [g.asnumpy().any() for p in other.collect_params().values() for g in p.list_grad()] == [False] * 4
+    before = net[0].weight.data().asnumpy()
+    trainer = mx.gluon.Trainer(other.collect_params(), "sgd")
+    with mx.autograd.record():
+        loss = other(x).sum()
+    loss.backward()
+    trainer.step(1)
+    assert (net[0].weight.data().asnumpy() == before).all() and not net[0].weight.grad().asnumpy().any()
+    assert (other[0].weight.data().asnumpy() != before).any()
+
+
+def test_a_context_without_a_device_moves_no_parameter() -> None:
+    net = small_net()
+    net(mx.nd.ones((2, 3)))
+    params = net.collect_params()
+    for reset in (params.reset_ctx, net[0].weight.reset_ctx):
+        with pytest.raises(mx.MXNetError, match=r"gpu\(7\) cannot be used"):
+            reset([mx.cpu(), mx.gpu(7)])
+    assert params.list_ctx() == [mx.cpu()] and net(mx.nd.ones((2, 3))).shape == (2, 2)
+
+
+def test_a_block_without_parameters_is_loaded_from_its_export(tmp_path: Path) -> None:
+    net, prefix = nn.HybridSequential(), str(tmp_path / "net")
+    net.add(nn.Activation("relu"))
+    net.hybridize()
+    net(mx.nd.ones((1, 2)))
+    net.export(prefix)
+    loaded = mx.gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0000.params")
+    assert loaded(mx.nd.array([[-1, 2]])).asnumpy().tolist() == [[0, 2]]
+    mx.gluon.ParameterDict().load(f"{prefix}-0000.params")
+    params = nn.Dense(2, in_units=2).collect_params()
+    params.load(f"{prefix}-0000.params", allow_missing=True)
+    with pytest.raises(AssertionError, match="is missing in file"):
+        params.load(f"{prefix}-0000.params")
+    mx.nd.save(f"{prefix}.params", [mx.nd.ones(2)])
+    with pytest.raises(ValueError, match="list of arrays without names"):
+        params.load(f"{prefix}.params", allow_missing=True)
+
+
+def test_dumps_of_a_constant_makes_its_argument_a_list() -> None:
+    for value in (mx.nd.array([1, 2]), np.array([1.0, 2.0])):
+        constant = mx.init.Constant(value)
+        assert constant.dumps() == '["constant", {"value": [1.0, 2.0]}]'
+        assert constant._kwargs == {"value": [1.0, 2.0]} and constant.value is value

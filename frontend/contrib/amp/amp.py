@@ -71,7 +71,7 @@ def init(
     target = target_of(target_dtype, "AMP currently supports only float16 or bfloat16 as a target_dtype")
     conditions = None if conditional_fp32_ops is None else list(conditional_fp32_ops)
     require_known([*(target_precision_ops or ()), *(fp32_ops or ()), *(c[0] for c in conditions or ())])
-    logging.info("Using AMP")
+    logging.getLogger().info("Using AMP")
     scaler = LossScaler()
     _switch(CallCasts(Rules(target, target_precision_ops, fp32_ops, conditions), scaler), scaler)
 

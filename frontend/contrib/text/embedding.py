@@ -115,7 +115,7 @@ class _TokenEmbedding(Vocabulary):
         path = os.path.expanduser(pretrained_file_path)
         if not os.path.isfile(path):
             raise ValueError("`pretrained_file_path` must be a valid path to the pre-trained token embedding file.")
-        logging.info("Loading pre-trained token embedding vectors from %s", path)
+        logging.getLogger().info("Loading pre-trained token embedding vectors from %s", path)
         values = array("f")
         tokens: dict[str, int] = {}
         unknown: list[float] | None = None
