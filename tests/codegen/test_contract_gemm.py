@@ -306,3 +306,16 @@ def test_a_transposed_left_operand_is_packed_in_blocks_of_rows(form: str, rows: 
     operands = [rng.standard_normal(s).astype(np.float32) for s in (x_shape, y_shape)]
     program = check(b.build([b.maximum(product, b.full(product.type.shape, 0.0, DType.F32))]), *operands)
     assert [launch.kind for launch in program.launches].count("pack") == 2
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.I32], ids=str)
+@pytest.mark.parametrize(("x_shape", "y_shape"), [((), ()), ((), (5,)), ((5,), ()), ((), (3, 5))])
+@pytest.mark.parametrize("static", [True, False], ids=["static", "any extents"])
+def test_a_product_with_a_scalar(
+    x_shape: tuple[int, ...], y_shape: tuple[int, ...], dtype: DType, static: bool
+) -> None:
+    """The gradient of a product of vectors. A scalar has no axis along which it is converted to the sums' dtype."""
+    b = CoreBuilder()
+    x, y = b.input(TensorType(x_shape, dtype)), b.input(TensorType(y_shape, dtype))
+    graph = b.build([b.dot(x, y, [], [], [], [])])
+    check(graph, *random_inputs(graph), options=Options(static_shape=static))

@@ -91,9 +91,9 @@ def is_widened(shape: GemmShape) -> bool:
 
 
 def widened_axes(shape: GemmShape) -> list[str]:
-    """The axes of the left operand's copy, outermost first."""
+    """The axes of the left operand's copy, outermost first. A scalar has one axis, of one element."""
     used = axes_of(shape.lhs)
-    return [*(a for a in (*shape.batches, *shape.rows) if a in used), *reduce_order(shape)]
+    return [*(a for a in (*shape.batches, *shape.rows) if a in used), *reduce_order(shape)] or [NO_AXIS]
 
 
 def widened_place(shape: GemmShape) -> Located:
