@@ -55,6 +55,11 @@ class Differentiable:
         executable = executable_for(self.graph, self.options, self.device)
         return Specialization(executable, self.graph.name, self.graph.names(), self.device)
 
+    def read_operands(self) -> frozenset[int]:
+        """The positions of the operands that a node of the graph reads, or that are results."""
+        values = {v for node in self.graph.nodes for v in node.inputs} | set(self.graph.outputs)
+        return frozenset(i for i, v in enumerate(self.graph.inputs) if v in values)
+
     def _context(self) -> Context:
         return Context(self.device.target, self.options)
 

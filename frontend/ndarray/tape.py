@@ -314,7 +314,10 @@ class CompiledPullback:
         if not differentiable:
             return run.gradients(seeds)
         wrt = run.derivative.wrt
-        gradient, operands = self.function.gradient(wrt), [*run.operands, *seeds]
+        gradient = self.function.gradient(wrt)
+        read, first = gradient.read_operands(), len(run.operands)
+        # the cotangent of a loss, which does not read it, is no part of the way back
+        operands = [*run.operands, *(c if i in read else c.detach() for i, c in enumerate(seeds, first))]
         if is_recorded(operands):
             return call_recorded(gradient, operands, len(wrt), run.version)
         return execute(gradient, operands, run.context, run.version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -284,6 +285,17 @@ def test_operands_that_are_not_floats_have_no_gradient(op: Primitive, arrays: li
     for operand, gradient in zip(node.inputs, found, strict=True):
         assert gradient is None or gradient.type == operand.type
         assert gradient is None or operand.type.dtype.is_float
+
+
+@pytest.mark.parametrize(("op", "arrays"), CASES)
+def test_results_that_vanish_are_zero(op: Primitive, arrays: list[Array]) -> None:
+    """For each set of operands that are zero. NaN, from 0 times infinity or 0 divided by 0, counts as 0."""
+    node = single(op, arrays).nodes[0]
+    for zero in itertools.product((False, True), repeat=len(arrays)):
+        if op.vanishes(node, zero):
+            with np.errstate(all="ignore"):
+                found = op.evaluate(*(np.zeros_like(a) if z else a for a, z in zip(arrays, zero, strict=True)))
+            assert not any(np.any(np.nan_to_num(result)) for result in found)
 
 
 def test_while_names_why_it_has_no_gradient() -> None:

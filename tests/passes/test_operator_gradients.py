@@ -23,12 +23,13 @@ from mxforge.codegen.llvm.target import AVX2
 from mxforge.frontend.symbol.to_graph import symbol_to_graph
 from mxforge.ir.dialects.core import interpret
 from mxforge.ir.dialects.core.split import Split
+from mxforge.ir.dialects.core.vanishing import contains_own_cotangents
 from mxforge.ir.dialects.mx.operator import Operator, all_operators, lookup
 from mxforge.ir.graph import Graph, GraphBuilder
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.passes.pipeline import OPTIMISE
-from mxforge.passes.training import training_graphs
+from mxforge.passes.training import lowered_for_gradients, training_graphs
 from sweeps import is_refused
 
 Array = np.ndarray[Any, Any]
@@ -274,6 +275,19 @@ def test_every_operator_goes_through_all_stages(name: str) -> None:
     narrow = any(v.type.dtype is not DType.F64 for v in seeded(call))
     if moved and not narrow and name not in NOT_THE_DERIVATIVE:
         check_derivative(beside(call, moved, rng), parts, cotangents, moved, rng)
+
+
+LOSSES = {
+    *("IdentityAttachKLSparseReg", "MakeLoss", "SVMOutput", "SoftmaxOutput", "make_loss"),
+    *(f"{kind}RegressionOutput" for kind in ("Linear", "Logistic", "MAE")),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_losses_have_gradients_that_no_cotangent_causes(name: str) -> None:
+    call = called(*samples()[name])
+    graph = lowered_for_gradients(call.graph, call.wrt, CONTEXT)
+    assert contains_own_cotangents(graph) == (name in LOSSES)
 
 
 def beside(call: Call, moved: Sequence[int], rng: np.random.Generator) -> Call:

@@ -107,6 +107,9 @@ class Dot(Primitive):
         right = y.transpose(*self.rhs_batch, *self.rhs_contract, *columns).reshape(*batch, inner, prod(n))
         return (np.matmul(left, right).reshape((*batch, *m, *n)).astype(dtype),)
 
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return any(zero)
+
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         g = cotangents[0]
         x, y = (b.cast(v, g.type.dtype) for v in node.inputs)
@@ -201,6 +204,9 @@ class Conv(Primitive):
         moved = b.transpose(split, (1, 0, *range(2, 3 + len(space))))
         wide = b.reshape(moved, (batch // parts, parts * channels, *space))
         return b.add_node(replace(self, groups=self.groups * parts, batch_groups=1), wide, w)
+
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return any(zero)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         g = cotangents[0]

@@ -14,6 +14,7 @@ from ...lazy_dataclass import dataclass
 from ...types import DType, TensorType
 from .interpret import interpret
 from .primitive import Array, Arrays, Gradients, Primitive, Types, check_axes, storage
+from .vanishing import contains_own_cotangents, zero_values
 
 if TYPE_CHECKING:
     from .builder import CoreBuilder
@@ -64,6 +65,9 @@ class Fused(Primitive):
 
     def evaluate(self, *arrays: Array) -> Arrays:
         return tuple(interpret(self.body, arrays))
+
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return False
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         return _body_vjp(b, self.body, node, cotangents)
@@ -119,13 +123,25 @@ class Call(Primitive):
     def evaluate(self, *arrays: Array) -> Arrays:
         return tuple(interpret(self.body, arrays))
 
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        zeros = [v for v, is_zero in zip(self.body.inputs, zero, strict=True) if is_zero]
+        return zero_values(self.body, zeros).issuperset(self.body.outputs)
+
+    def has_own_cotangents(self, node: Node) -> bool:
+        if self.gradient is None:
+            return contains_own_cotangents(self.body)
+        seeds = self.gradient.inputs[len(node.inputs) + len(node.outputs) :]
+        return not zero_values(self.gradient, seeds).issuperset(self.gradient.outputs)
+
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         if self.gradient is None:
             return _body_vjp(b, self.body, node, cotangents)
         from .gradient import cotangent_positions
 
-        seeds = (cotangents[i] for i in cotangent_positions(node.outputs))
-        gradients = b.call(self.gradient, *node.inputs, *node.outputs, *seeds)
+        seeds = [cotangents[i] for i in cotangent_positions(node.outputs)]
+        # differentiated again, the results of a loss have the derivative of its body, not its own gradient once more
+        results = b.inline(self.body, node.inputs) if self.has_own_cotangents(node) else node.outputs
+        gradients = b.inline(self.gradient, [*node.inputs, *results, *seeds])
         return _place(len(node.inputs), self._positions([v.type for v in node.inputs]), gradients)
 
 
@@ -151,6 +167,12 @@ class Cond(Primitive):
 
     def evaluate(self, *arrays: Array) -> Arrays:
         return tuple(interpret(self.then if arrays[0] else self.otherwise, arrays[1:]))
+
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return False
+
+    def has_own_cotangents(self, node: Node) -> bool:
+        return any(map(contains_own_cotangents, self.regions()))
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         from .control_gradient import pull_back_cond, recomputing
@@ -191,6 +213,12 @@ class While(Primitive):
             state, steps = interpret(self.body, state), steps + 1
         return tuple(state)
 
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return False
+
+    def has_own_cotangents(self, node: Node) -> bool:
+        return self.limit is not None and any(map(contains_own_cotangents, self.regions()))
+
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         from .control_gradient import pull_back_while, recomputing
 
@@ -230,6 +258,12 @@ class HostCallback(Primitive):
             gave = ", ".join(f"{a.dtype}{a.shape}" for a in made)
             raise GraphError(f"the callback returned ({gave}), not ({', '.join(str(t) for t in self.results)})")
         return made
+
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return False
+
+    def has_own_cotangents(self, node: Node) -> bool:
+        return self.gradient is not None
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         from .gradient import cotangent_positions

@@ -74,6 +74,9 @@ class ConvWeightGradient(Primitive):
             result[(..., *tap)] = (cotangent @ patch.reshape(self.groups, -1, c)).reshape(o, c)
         return (result.astype(x.dtype),)
 
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return any(zero)
+
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         """The other two maps, with the cotangent in place of the weights: the gradient of the convolution with respect
         to its data, and the convolution."""

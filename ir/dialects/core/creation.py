@@ -66,6 +66,9 @@ class Constant(Primitive):
     def evaluate(self, *arrays: Array) -> Arrays:
         return (self.value,)
 
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return not self.value.any()
+
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         return []
 
@@ -139,6 +142,9 @@ class RandomBits(Primitive):
         low, high = block & np.uint64(0xFFFFFFFF), block >> np.uint64(32)
         counters = np.stack([low, high, np.full_like(block, k2), np.full_like(block, k3)], axis=1)
         return (philox(counters, (k0, k1)).reshape(-1)[:size].reshape(self.shape),)
+
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return False
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         return [None]

@@ -107,6 +107,9 @@ class Cholesky(Primitive):
             result[:, j:, j] = column / pivot
         return (result.reshape(arrays[0].shape).astype(arrays[0].dtype),)
 
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return False
+
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         factor, g = node.outputs[0], triangle(b, cotangents[0])
         inner = _below_and_half_the_diagonal(b, b.matmul(transposed(b, factor), g))
@@ -142,6 +145,9 @@ class TriangularSolve(Primitive):
                 x[:, i] = (x[:, i] - (a[:, i, None, known] @ x[:, known])[:, 0]) / a[:, i, i, None]
             return (x.reshape(arrays[1].shape).astype(arrays[1].dtype),)
 
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return zero[1]
+
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         a, x = node.inputs[0], node.outputs[0]
         dy = b.triangular_solve(a, cotangents[0], self.lower, not self.transpose)
@@ -176,6 +182,9 @@ class LU(Primitive):
                 matrix[k + 1 :, k + 1 :] -= np.outer(matrix[k + 1 :, k], matrix[k, k + 1 :])
         shape = arrays[0].shape
         return x.reshape(shape).astype(arrays[0].dtype), order.reshape(shape[:-1])
+
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return False
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         packed, order = node.outputs
@@ -214,6 +223,9 @@ class LQ(Primitive):
         m, n = x.shape[-2:]
         stacks = [np.array([f[i] for f in factors]).reshape(*x.shape[:-2], m, size) for i, size in enumerate((m, n))]
         return stacks[0].astype(x.dtype), stacks[1].astype(x.dtype)
+
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return False
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         """The formula of Seeger, Hetzel, Dai, Lawrence, "Auto-Differentiating Linear Algebra" (2017)."""
@@ -258,6 +270,9 @@ class SymmetricEigen(Primitive):
         values = np.where(finite[..., 0], values, np.nan)
         vectors = np.where(finite, vectors, np.nan)
         return values.astype(x.dtype), np.swapaxes(vectors, -1, -2).astype(x.dtype)
+
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return False
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         """For equal eigenvalues the gradient of their vectors is undefined, and is 0 here."""

@@ -31,7 +31,7 @@ def pull_back(
     """Append the cotangents of `wrt` to `b`, from `cotangents` of results of `nodes`; zeros without dependence.
 
     Only nodes between `wrt` and these results are differentiated, each by `rule`; GraphError names a node without a
-    gradient.
+    gradient. As in MXNet, a loss among `nodes` has its own gradient even if no cotangent reaches it.
     """
     nodes = list(nodes)  # can be b.nodes itself, which grows
     active = active_values(nodes, wrt)
@@ -39,12 +39,23 @@ def pull_back(
     location = b.location
     for node in reversed(nodes):
         given = [sums.get(v) for v in node.outputs]
+        if None in given and not active.isdisjoint(node.inputs) and _has_own_cotangents(node):
+            given = [_or_zeros(b, g, v) for g, v in zip(given, node.outputs, strict=True)]
         if all(g is None for g in given):
             continue
         b.location = node.location
         _pull_back_node(b, node, given, sums, active, rule)
     b.location = location
     return [sums[v] if v in sums else b.full_like(v, 0) for v in wrt]
+
+
+def _has_own_cotangents(node: Node) -> bool:
+    return isinstance(node.op, Primitive) and node.op.has_own_cotangents(node)
+
+
+def _or_zeros(b: CoreBuilder, cotangent: Value | None, value: Value) -> Value | None:
+    """The cotangent of a value: zeros if there is none, and None if the value can have none."""
+    return b.full_like(value, 0) if cotangent is None and value.type.dtype.has_cotangent else cotangent
 
 
 def active_values(nodes: Iterable[Node], wrt: Iterable[Value]) -> set[Value]:

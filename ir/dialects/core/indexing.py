@@ -52,6 +52,9 @@ class Gather(Primitive):
         inside = np.stack([np.clip(indices[..., j], 0, x.shape[a] - 1) for j, a in enumerate(self.axes)], -1)
         return (_indexed_first(x, self.axes, self.batch)[_coordinates(inside.astype(np.int64), self.batch)],)
 
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return zero[0]
+
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         x, indices = node.inputs
         clamped = _clamp(b, indices, [x.type.shape[a] for a in self.axes])
@@ -97,6 +100,9 @@ class Scatter(Primitive):
         else:
             UFUNCS[ReduceOp(self.op)].at(front, at, updates[kept])
         return (result.astype(x.dtype, copy=False),)
+
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return zero[0] and zero[2]
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         rule = _SCATTER_GRADIENTS.get(self.op)

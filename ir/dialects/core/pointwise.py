@@ -44,6 +44,15 @@ class Pointwise(Primitive):
             return [None] * len(node.inputs)
         return SCALAR_RULES[self.op].gradient(b, cotangents[0], node.outputs[0], *node.inputs)
 
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        if self.op is ScalarOp.MUL:
+            return any(zero)
+        if self.op is ScalarOp.DIV:
+            return zero[0]
+        if self.op is ScalarOp.SELECT:
+            return all(zero[1:])
+        return all(zero) and not self.evaluate(*(np.zeros((), storage(v.type.dtype)) for v in node.inputs))[0]
+
     def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
         expansion = SCALAR_RULES[self.op].expansion
         return None if expansion is None else expansion(b, *operands)

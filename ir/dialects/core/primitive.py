@@ -52,6 +52,14 @@ class Primitive(Op):
         """Positions of the operands, out of `operands` of them, that can have a cotangent."""
         return range(operands)
 
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        """True if all results are zero because the operands with `zero` are."""
+        return bool(zero) and all(zero)
+
+    def has_own_cotangents(self, node: Node) -> bool:
+        """True if the cotangents of operands can differ from zero though those of all results are zero: a loss."""
+        return False
+
     def with_regions(self, graphs: Sequence[Graph]) -> Self:
         """The same op with other nested graphs, in the order of `regions`."""
         names = [name for name in _field_names(type(self)) if isinstance(getattr(self, name), Graph)]

@@ -12,6 +12,7 @@ from ...lazy_dataclass import dataclass
 from ...types import TensorType
 from .interpret import interpret
 from .primitive import Array, Arrays, Gradients, Primitive, Types, storage
+from .vanishing import contains_own_cotangents
 
 if TYPE_CHECKING:
     from .builder import CoreBuilder
@@ -62,6 +63,12 @@ class Scan(Primitive):
             for stack, value in zip(stacks, results[first:], strict=True):
                 stack[i] = value
         return (*state, *stacks)
+
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return False
+
+    def has_own_cotangents(self, node: Node) -> bool:
+        return contains_own_cotangents(self.body)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         """Repeats the loop to get its carries, then steps back through them."""

@@ -169,6 +169,9 @@ class SelectAndScatter(Primitive):
         undone: Padding = tuple((-lo, -hi) for lo, hi in self.padding)
         return (pad_edges(result, undone, 0).astype(x.dtype),)
 
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return zero[1]
+
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         """Linear in the cotangent: each window reads its selected element."""
         x, g = node.inputs[0], cotangents[0]

@@ -233,8 +233,8 @@ class MakeLoss(Elementwise):
     Args:
         grad_scale: The gradient of each element.
         valid_thresh: Used with "valid": elements above it are counted.
-        normalization: The divisor of the gradient: "null" none, "batch" the batch size, "valid" the number of
-            elements above `valid_thresh`.
+        normalization: The divisor of the gradient: "null" none, "batch" the number of rows along the last axis, "valid"
+            the number of elements above `valid_thresh`.
     Returns:
         An array of data's shape.
     Example:
@@ -252,11 +252,11 @@ class MakeLoss(Elementwise):
     def gradient(  # type: ignore[override]
         self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
     ) -> list[Value]:
-        """grad_scale, divided by the number of elements above valid_thresh ("valid") or the batch size ("batch")."""
+        """grad_scale, divided by the number of elements above valid_thresh ("valid") or of rows ("batch")."""
         x = operands[0]
         ones = b.full_like(x, self.grad_scale)
         if self.normalization == "batch":
-            return [b.mul(ones, 1 / x.type.shape[0])]
+            return [b.mul(ones, 1 / prod(x.type.shape[:-1]))]
         if self.normalization == "null":
             return [ones]
         above = b.cast(b.gt(x, self.valid_thresh), x.type.dtype)
