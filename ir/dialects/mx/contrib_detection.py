@@ -135,7 +135,7 @@ class BoxNMS(Operator):
         coord_start: Position of the first of four coordinates in a row.
         score_index: Position of the score.
         id_index: Position of the class; -1 if there is none.
-        background_id: Class whose boxes are removed; none if -1.
+        background_id: Class whose boxes are removed, -1 included; unused without `id_index`.
         force_suppress: True to suppress across classes too.
         in_format: "corner" (left, top, right, bottom) or "center" (x, y, width, height).
         out_format: Format of the result.
@@ -193,7 +193,7 @@ class BoxNMS(Operator):
         """Positions by descending score, valid rows first, and BOOL which of them are candidates."""
         score = column(b, rows, self.score_index)
         valid = b.gt(score, self.valid_thresh)
-        if self.id_index >= 0 and self.background_id >= 0:
+        if self.id_index >= 0:
             valid = b.and_(valid, b.ne(column(b, rows, self.id_index), self.background_id))
         key = b.select(valid, score, b.full_like(score, -np.inf))
         places = b.iota(score.type.shape, DType.I32, 1)

@@ -231,13 +231,14 @@ class BatchNormV1(_BatchNormBase):
 @operator("_contrib_SyncBatchNorm")
 class SyncBatchNorm(_BatchNormBase):
     """Batch normalization with statistics over the batches of all devices. Here a program runs on one device: training
-    with several devices is refused, and the other results are those of BatchNorm.
+    with several devices is refused. The output `var` is the variance itself; the other results are those of BatchNorm.
 
     Args:
         ndev: Number of devices.
         key: Name under which devices exchange statistics.
     """
 
+    keeps_variance = True
     eps: Float = 0.00100000005
     momentum: Float = 0.899999976
     fix_gamma: Bool = True
