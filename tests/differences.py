@@ -73,7 +73,6 @@ ACCEPTED_HERE: tuple[tuple[str, str], ...] = (
     (r"_contrib_SparseEmbedding\(.*(dtype|sparse_grad)=", "the parameters of Embedding"),
     (r"_contrib_hawkesll\(", "marks in any dtype"),
     (r"_contrib_Proposal\(.*feature_stride=", "an image larger than the cells times the stride"),
-    (r"tile\(.*reps=\(0", "no repeats"),
     (r"Pooling\(.*pooling_convention=same", "the convention same works in any number of dimensions"),
     (r"_contrib_BilinearResize2D\(.*(scale_height=|odd_scale)", "a scale of one axis alone, or none, changes nothing"),
 )

@@ -159,7 +159,8 @@ class _Calls:
         if out is not None or about_storage(bound.operator, arrays):
             return _apply_to(bound, arrays, out, context)
         found = bound.specialization(arrays, out, context)
-        if ctx is None and 0 < len(arrays) <= len(args) and all(map(is_, args, arrays)):
+        plain = ctx is None and bound.operator.with_legacy_shapes() is bound.operator  # keys lack the shape semantics
+        if plain and 0 < len(arrays) <= len(args) and all(map(is_, args, arrays)):
             self._remember(args, kwargs, len(arrays), found)
         return found.call(arrays, out, context)
 

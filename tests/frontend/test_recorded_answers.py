@@ -46,3 +46,18 @@ def test_sync_batch_norm_returns_the_variance() -> None:
         _, mean, var = nd.contrib.SyncBatchNorm(x, one, zero, zero, one, output_mean_var=True, key="a")
     np.testing.assert_allclose(mean.asnumpy().ravel(), [0.4130782, 0.30064714, 0.48747367], rtol=1e-5)
     np.testing.assert_allclose(var.asnumpy().ravel(), [0.53174865, 1.5861242, 1.0312351], rtol=1e-5)
+
+
+def test_no_copies_require_numpy_shapes() -> None:
+    """The fast path of a call does not serve a call with other shape semantics."""
+    x = nd.ones((2, 3))
+    for _ in range(2):
+        with mx.util.np_shape():
+            assert nd.tile(x, reps=(2, 0)).shape == (4, 0)
+            assert nd.tile(x, reps=(2, 0)).shape == (4, 0)
+        with pytest.raises(mx.MXNetError, match="reps"):
+            nd.tile(x, reps=(2, 0))
+        with pytest.raises(mx.MXNetError, match="reps"):
+            x.tile((0,))
+    with pytest.raises(mx.MXNetError, match="reps"):
+        mx.sym.tile(mx.sym.var("x"), reps=(2, 0)).infer_shape(x=(2, 3))

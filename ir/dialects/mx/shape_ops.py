@@ -381,7 +381,8 @@ class Tile(Operator):
     """Repeats a whole array along each axis.
 
     Args:
-        reps: Number of copies along each axis. The shorter of data's shape and `reps` is padded with ones in front.
+        reps: Number of copies along each axis; 0 requires `mx.util.np_shape`. The shorter of data's shape and `reps` is
+            padded with ones in front.
     Returns:
         An array with data's extents times `reps`.
     Example:
@@ -392,12 +393,16 @@ class Tile(Operator):
 
     reps: Ints
 
+    def with_legacy_shapes(self) -> Operator:
+        """0 copies would make an unknown extent: -1, which `decompose` refuses."""
+        return self.resolved(reps=tuple(n or -1 for n in self.reps)) if 0 in self.reps else self
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         given = inputs[0].type.shape
         rank = max(len(given), len(self.reps))
         shape = (1,) * (rank - len(given)) + given
         if min(self.reps, default=0) < 0:
-            raise ValueError(f"reps={self.reps} must not be negative")
+            raise ValueError(f"reps={self.reps}: must be positive, or 0 with NumPy's shapes (np_shape)")
         reps = (1,) * (rank - len(self.reps)) + self.reps
         spread = tuple(n for pair in zip(reps, shape, strict=True) for n in pair)
         x = b.broadcast(b.reshape(inputs[0], shape), spread, tuple(range(1, 2 * rank, 2)))
