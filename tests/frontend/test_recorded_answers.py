@@ -61,3 +61,74 @@ def test_no_copies_require_numpy_shapes() -> None:
             x.tile((0,))
     with pytest.raises(mx.MXNetError, match="reps"):
         mx.sym.tile(mx.sym.var("x"), reps=(2, 0)).infer_shape(x=(2, 3))
+
+
+FRAMES = np.random.RandomState(0).randn(5, 2, 4).astype("float32")
+
+
+class CTC(mx.gluon.HybridBlock):
+    def hybrid_forward(self, F: Any, data: Any, label: Any, lengths: Any) -> Any:
+        return F.ctc_loss(data, label, lengths, use_data_lengths=True)
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_ctc_ignores_padding_of_nan(hybridize: bool) -> None:
+    frames = FRAMES.copy()
+    frames[3:, 0] = np.nan
+    x = nd.array(frames)
+    x.attach_grad()
+    block = CTC()
+    if hybridize:
+        block.hybridize()
+    with mx.autograd.record():
+        loss = block(x, nd.array([[1, 2], [2, 1]]), nd.array([3, 5]))
+    loss.backward()
+    np.testing.assert_allclose(loss.asnumpy(), [3.6843984, 1.7215499], rtol=1e-5)
+    gradient = x.grad.asnumpy()
+    np.testing.assert_allclose(gradient[0, 0], [-0.144977, -0.477109, 0.137234, 0.484852], atol=1e-5)
+    assert not gradient[3:, 0].any() and np.isfinite(gradient).all()
+
+
+def test_ctc_refuses_more_labels_than_steps() -> None:
+    message = "the axis of labels, 5, is longer than the sequences of data, 3"
+    data, label = nd.ones((3, 2, 4)), nd.array([[1, 0, 0, 0, 0], [2, 1, 0, 0, 0]])
+    with pytest.raises(mx.MXNetError, match=message):
+        nd.ctc_loss(data, label)
+    with pytest.raises(mx.MXNetError, match=message):
+        mx.gluon.loss.CTCLoss(layout="TNC")(data, label)
+    with pytest.raises(mx.MXNetError, match=message):
+        mx.sym.ctc_loss(mx.sym.var("data"), mx.sym.var("label")).infer_shape(data=(3, 2, 4), label=(2, 5))
+    block = mx.gluon.loss.CTCLoss(layout="TNC")
+    block.hybridize()
+    block(nd.ones((6, 2, 4)), label)
+    block(nd.ones((7, 2, 4)), label)  # this program serves later extents
+    with pytest.raises(mx.MXNetError, match=message):
+        block(data, label)
+
+
+@pytest.mark.parametrize(
+    ("label", "parameters", "wrong"),
+    [
+        ([[4, 1], [2, 1]], {}, 4),
+        ([[1, -1], [2, 1]], {}, -1),
+        ([[1, 0], [0, 9]], {}, None),
+        ([[1, -1], [-1, 9]], {"blank_label": "last"}, None),
+        ([[0, 7], [-1, 9]], {"blank_label": "last"}, 7),
+        ([[0, -2], [1, 1]], {"blank_label": "last"}, -2),
+        ([[1, 9], [2, 1]], {"use_label_lengths": True}, None),
+        ([[9, 1], [2, 1]], {"use_label_lengths": True}, 9),
+    ],
+    ids=str,
+)
+def test_ctc_refuses_classes_that_data_lacks(label: Any, parameters: dict[str, Any], wrong: int | None) -> None:
+    """MXNet reads beyond its memory."""
+    operands = [nd.array(FRAMES), nd.array(label)]
+    if parameters.get("use_label_lengths"):
+        parameters = {**parameters, "label_lengths": nd.array([1, 2])}
+    if wrong is None:
+        assert np.isfinite(nd.ctc_loss(*operands, **parameters).asnumpy()).all()
+        return
+    operands[0].attach_grad()
+    for mode in (mx.autograd.pause(), mx.autograd.record()):
+        with mode, pytest.raises(mx.MXNetError, match=f"label has the class {wrong}, data has the classes 0 to 3"):
+            nd.ctc_loss(*operands, **parameters)

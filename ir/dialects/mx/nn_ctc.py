@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from ...graph import Graph, Value
 from ...scalar import ReduceOp
@@ -12,7 +14,7 @@ from .builder import MxBuilder
 from .nn_softmax import log_softmax
 from .operator import Operator, operator
 from .parameters import Bool
-from .shapes import PartialShape, unify_at
+from .shapes import Extents, PartialShape, is_known, unify_at
 
 _LOG_ZERO = -1e30  # log of probability 0; finite, so differences of two such numbers are not NaN
 
@@ -24,7 +26,8 @@ class CTCLoss(Operator):
         output = -log(sum over alignments of prod_t softmax(data[t])[class at t])
 
     A label ends at its first padding (0, or -1 with `blank_label="last"`), unless its length is passed. A label longer
-    than its sequence has the loss 0.
+    than its sequence has the loss 0, but label must not have more columns than data has steps. A class that data does
+    not have is an MXNetError in an eager call; a compiled program takes the nearest class.
 
     Args:
         data: (T, B, classes), scores before softmax.
@@ -57,12 +60,17 @@ class CTCLoss(Operator):
             for lengths in range(2, len(inputs)):
                 unify_at(inputs, lengths, inputs[0][1:2])
             unify_at(outputs, 0, inputs[0][1:2])
+        data, label = inputs[:2]
+        if data is not None and label is not None and len(data) == 3 and len(label) == 2:
+            _require_fit(data[:1], label[1:])
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         data, label = inputs[:2]
         self._check(data, label)
+        steps, letters = self._lengths(b, inputs)
         first = len(b.nodes)
-        loss = self._loss(b, data, b.cast(label, DType.I32), *self._lengths(b, inputs))
+        frames = _valid(b, data, steps) if self.use_data_lengths else data
+        loss = self._loss(b, frames, b.cast(label, DType.I32), steps, letters)
         gradient = pull_back(b, b.nodes[first:], {loss: b.full_like(loss, 1)}, [data])[0]
         return loss, gradient
 
@@ -70,6 +78,26 @@ class CTCLoss(Operator):
         if data.type.rank != 3 or label.type.rank != 2 or label.type.shape[0] != data.type.shape[1]:
             shapes = f"{data.type.shape} and {label.type.shape}"
             raise ValueError(f"requires data (time, batch, classes) and label (batch, length), got {shapes}")
+        _require_fit(data.type.shape[:1], label.type.shape[1:])
+
+    def checks_operands(self) -> bool:
+        return True
+
+    def operands_problem(self, operands: list[np.ndarray]) -> str | None:
+        """A class that data does not have, before the padding or within the length of a label."""
+        label: np.ndarray[Any, Any] = operands[1].astype(np.int64)
+        classes, columns = int(operands[0].shape[2]), int(label.shape[1])
+        if self.use_label_lengths:
+            ended = np.arange(columns) >= operands[-1].astype(np.int64)[:, None]
+        else:
+            ended = np.cumsum(label == self._padding, axis=1) > 0
+        wrong = label[~ended & ((label < 0) | (label >= classes))]
+        return f"label has the class {wrong[0]}, data has the classes 0 to {classes - 1}" if wrong.size else None
+
+    @property
+    def _padding(self) -> int:
+        """The number that ends a label."""
+        return 0 if self.blank_label == "first" else -1
 
     def _lengths(self, b: MxBuilder, inputs: tuple[Value, ...]) -> tuple[Value, Value]:
         """The lengths of each sequence and each label, (B,) of I32."""
@@ -78,8 +106,7 @@ class CTCLoss(Operator):
         of_data = given.pop(0) if self.use_data_lengths else b.full((batch,), steps, DType.I32)
         if self.use_label_lengths:
             return of_data, given.pop(0)
-        padding = 0 if self.blank_label == "first" else -1
-        letters = b.cast(b.ne(b.cast(inputs[1], DType.I32), padding), DType.I32)
+        letters = b.cast(b.ne(b.cast(inputs[1], DType.I32), self._padding), DType.I32)
         return of_data, b.sum(b.cumulative(ReduceOp.MUL, letters, 1), (1,))
 
     def _loss(self, b: MxBuilder, data: Value, label: Value, steps: Value, letters: Value) -> Value:
@@ -117,6 +144,18 @@ class CTCLoss(Operator):
         inside = b.and_(b.gt(places, 0), b.lt(places, b.broadcast(letters, label.type.shape, (0,))))
         doubled = b.and_(inside, b.eq(label, _shifted(b, label, 1, -1)))
         return b.le(b.add(letters, b.sum(b.cast(doubled, DType.I32), (1,))), steps)
+
+
+def _require_fit(steps: Extents, letters: Extents) -> None:
+    """ValueError if the axis of letters is longer than that of time; extents can be unknown."""
+    if is_known(steps) and is_known(letters) and steps[0] < letters[0]:
+        raise ValueError(f"the axis of labels, {letters[0]}, is longer than the sequences of data, {steps[0]}")
+
+
+def _valid(b: MxBuilder, data: Value, steps: Value) -> Value:
+    """data with zeros after the last step of each sequence, so that what is there has no gradient, even NaN."""
+    times = b.iota(data.type.shape, DType.I32, 0)
+    return b.select(b.lt(times, b.broadcast(steps, data.type.shape, (1,))), data, b.full_like(data, 0))
 
 
 def _step(state: TensorType) -> Graph:
