@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ir.dialects.core.gradient import active_values, extend_active
 from ..ir.dialects.mx.builder import MxBuilder
 from ..ir.dialects.mx.operator import Operator
 from ..ir.graph import Graph, GraphBuilder, GraphError, Node, Value
@@ -17,9 +18,9 @@ class Decompose(Pass):
     """Replace each mx node by the core nodes of its declaration; new nodes without a name get its name and location.
 
     With `own_gradients`, which differentiation requires, operators whose gradient is not their derivative become calls
-    that carry it, and operators that depend on the inputs `wrt` (all operators if it is None) update their moving
-    statistics. Needs: nothing. Keeps: the graph's inputs and their order. If operators draw random numbers, one input
-    for the key is appended, and `Graph.random` refers to it.
+    that carry it, and operators whose cotangents reach the inputs `wrt` (all operators if it is None) update their
+    moving statistics. Needs: nothing. Keeps: the graph's inputs and their order. If operators draw random numbers, one
+    input for the key is appended, and `Graph.random` refers to it.
     """
 
     own_gradients: bool = False
@@ -36,14 +37,15 @@ class _Marking:
     """`_decompose` for a graph that is differentiated: marks the operators that are part of the gradient."""
 
     def __init__(self, graph: Graph, wrt: Sequence[int]) -> None:
-        self.reached = {graph.inputs[i] for i in wrt}
-        for node in graph.nodes:
-            if not self.reached.isdisjoint(node.inputs):
-                self.reached.update(node.outputs)
+        self.active = active_values((), (graph.inputs[i] for i in wrt))
+        self.nodes = 0
+        """How many of the builder's nodes `active` was made of."""
 
     def __call__(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
         assert isinstance(b, MxBuilder)
-        b.in_gradient = not self.reached.isdisjoint(node.outputs)
+        extend_active(self.active, b.nodes[self.nodes :])
+        self.nodes = len(b.nodes)
+        b.in_gradient = not self.active.isdisjoint(operands)
         return _decompose(b, node, operands)
 
 

@@ -13,7 +13,7 @@ from ..dtypes import dtype_of
 from ..tracebacks import api_boundary
 from .array_classes import array_class, empty_array
 from .linked_tape import linked_gradients
-from .tape import Entry, Variable, calls_before, entries_of, free, pull_back, variable_of
+from .tape import Entry, Variable, calls_after, calls_before, entries_of, free, pull_back, variable_of
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -104,18 +104,23 @@ def _gradients(
     retain: bool,
     differentiable: bool = False,
     direct: bool = False,
+    wanted: Sequence[Variable] | None = None,
 ) -> dict[Variable, NDArray]:
-    """The gradients by all variables that the heads depend on; with `direct`, some are in the variables' arrays
-    already. Frees the graph unless it is to `retain` it."""
+    """The gradients by all variables that the heads depend on, or only by those `wanted`; with `direct`, some are in
+    the variables' arrays already. Frees the graph unless it is to `retain` it."""
     entries = entries_of(heads)
     cotangents = [None if g is None else _cotangent(h, g) for h, g in zip(heads, head_grads, strict=True)]
     nodes = calls_before(entries)
-    found = None if differentiable else linked_gradients(nodes, entries, cotangents, direct)
+    pulled = nodes if wanted is None else calls_after(nodes, wanted)
+    linked = not differentiable and len(pulled) == len(nodes)
+    found = linked_gradients(nodes, entries, cotangents, direct) if linked else None
     if found is None:
         seeds = [_ones(h) if c is None else c for h, c in zip(heads, cotangents, strict=True)]
-        found = pull_back(nodes, entries, seeds, differentiable)
+        found = pull_back(pulled, entries, seeds, differentiable)
     if not retain:
         free(nodes)
+        for variable in found:
+            variable.spent = variable.req == "null"
     return found
 
 
@@ -156,7 +161,7 @@ def grad(
         raise AssertionError("variables cannot be an empty list.")
     nodes = [_variable(x, i) for i, x in enumerate(listed, 1)]
     retain = create_graph if retain_graph is None else retain_graph
-    found = _gradients(heads, head_grads, retain, differentiable=create_graph)
+    found = _gradients(heads, head_grads, retain, differentiable=create_graph, wanted=nodes)
     for i, node in enumerate(nodes, 1):
         if node not in found:
             raise MXNetError(
@@ -167,7 +172,7 @@ def grad(
 
 def _variable(array: Any, number: int) -> Variable:
     found = variable_of(array)
-    if found is None:
+    if found is None or found.req == "null":
         raise MXNetError(
             f"Cannot differentiate with respect to the {number}-th variable because it does not require gradient."
         )

@@ -99,9 +99,10 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
     @property
     def grad(self) -> NDArray | None:
-        """The array that receives the gradient, if there is one."""
+        """The array that receives the gradient, if there is one. With the `grad_req` "null" it receives nothing, and a
+        backward pass removes it."""
         variable = variable_of(self)
-        return None if variable is None or variable.req == "null" else variable.array
+        return None if variable is None or variable.spent else variable.array
 
     @property
     def _fresh_grad(self) -> bool:

@@ -11,7 +11,7 @@ and no later call needs is freed. Threads record separately: a tape is only reac
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
@@ -51,15 +51,18 @@ class Variable:
     """The gradient of an array. `array` receives it according to `req`: "write", "add" or "null".
 
     `make` makes that array when it is first needed. `fresh` is True from a backward pass until an update clears it.
-    `number` is unique; `rows` is True if the array is row-sparse. Only `fresh` changes, and whether the array is made.
+    `number` is unique; `rows` is True if the array is row-sparse. `spent` is True after a backward pass that freed its
+    graph, if `req` is "null": as in MXNet, the variable then has no gradient. Only `fresh`, `spent` and whether the
+    array is made change.
     """
 
-    __slots__ = ("__weakref__", "_array", "_make", "fresh", "number", "req", "rows")
+    __slots__ = ("__weakref__", "_array", "_make", "fresh", "number", "req", "rows", "spent")
     pull = ()
     """A variable is never freed; see `Recorded`."""
 
     def __init__(self, req: str, make: Callable[[], NDArray], rows: bool = False) -> None:
         self.req, self.fresh, self.rows, self.number = req, False, rows, next(_numbers)
+        self.spent = False
         self._make = make
         self._array: NDArray | None = None
 
@@ -383,6 +386,15 @@ def calls_before(entries: Sequence[Entry]) -> list[Recorded]:
     return nodes
 
 
+def calls_after(nodes: Sequence[Recorded], variables: Iterable[Variable]) -> list[Recorded]:
+    """Those of the calls, the last one first, that depend on the variables."""
+    reached: set[Recorded | Variable] = set(variables)
+    for node in reversed(nodes):
+        if any(entry.node in reached for entry in node.operands):
+            reached.add(node)
+    return [node for node in nodes if node in reached]
+
+
 def pull_back(
     nodes: Sequence[Recorded],
     entries: Sequence[Entry],
@@ -391,7 +403,8 @@ def pull_back(
     observe: Observe | None = None,
 ) -> dict[Variable, NDArray]:
     """The gradients of the entries, each weighted by its cotangent, by the variables that they depend on. `nodes` are
-    the calls before them. `observe(call, cotangents, gradients)` is called for each of them."""
+    the calls before them, or those of them that depend on some variables. `observe(call, cotangents, gradients)` is
+    called for each of them."""
     sums: dict[Entry, NDArray] = {}
     for entry, cotangent in zip(entries, cotangents, strict=True):
         _add(sums, entry, cotangent)

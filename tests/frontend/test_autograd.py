@@ -365,3 +365,21 @@ def test_a_function_refuses_symbols() -> None:
         mx.MXNetError, match=r"Twice is an autograd.Function, which takes arrays: .*writing-an-operator"
     ):
         block(mx.nd.ones((1,)))
+
+
+def test_a_variable_that_requests_no_gradient_has_zeros_until_a_backward_pass() -> None:
+    """As in MXNet."""
+    x, y = nd.ones((3,)), variable(1, 2, 3)
+    x.attach_grad("null")
+    assert x.grad.asnumpy().tolist() == [0, 0, 0]
+    with autograd.record():
+        z = x * y
+    z.backward(retain_graph=True)
+    assert x.grad.asnumpy().tolist() == [0, 0, 0] and y.grad.asnumpy().tolist() == [1, 1, 1]
+    z.backward()
+    assert x.grad is None
+    x.attach_grad("null")
+    with autograd.record():
+        z = x * y
+    with pytest.raises(mx.MXNetError, match="1-th variable because it does not require gradient"):
+        autograd.grad(z, [x])

@@ -61,10 +61,15 @@ def _or_zeros(b: CoreBuilder, cotangent: Value | None, value: Value) -> Value | 
 def active_values(nodes: Iterable[Node], wrt: Iterable[Value]) -> set[Value]:
     """The values that can have cotangents and depend on `wrt` through such values."""
     active = {v for v in wrt if v.type.dtype.has_cotangent}
+    extend_active(active, nodes)
+    return active
+
+
+def extend_active(active: set[Value], nodes: Iterable[Node]) -> None:
+    """Add the results of `nodes`, which follow those that `active` was made of; see `active_values`."""
     for node in nodes:
         if not active.isdisjoint(_differentiable(node)):
             active.update(v for v in node.outputs if v.type.dtype.has_cotangent)
-    return active
 
 
 def _differentiable(node: Node) -> Sequence[Value]:
