@@ -80,7 +80,7 @@ def _attach(node: SymNode, names: Sequence[str], args: Sequence[Any], kwargs: Ma
             f"{node.op} {node.name!r} takes {len(names)} inputs ({', '.join(names)}), {len(args)} were given"
         )
     unknown = [key for key in kwargs if key not in names]
-    if unknown:
+    if unknown and names:  # as in MXNet, an operator without inputs ignores symbols
         candidates = "\n".join(f"\t[{i}]{n}" for i, n in enumerate(names))
         raise MXNetError(f"Keyword argument name {unknown[0]} not found.\nCandidate arguments:\n{candidates}")
     given = {**dict(zip(names, args, strict=False)), **kwargs}

@@ -105,12 +105,12 @@ def _step_dtypes(known: Inference, use: Use) -> list[int]:
 
 
 def _output_dtypes(op: Operator, inputs: Sequence[DType | None]) -> Sequence[DType | None] | None:
-    """The outputs' dtypes; None if an input's dtype is missing. Inputs in `own_dtypes` do not count, unless the
-    operator defines `output_dtypes` itself."""
+    """The outputs' dtypes; of those that depend on an unknown dtype, None. Inputs in `own_dtypes` do not count, unless
+    the operator defines `output_dtypes` itself."""
     names = op.input_names(len(inputs))
     own = type(op).own_dtypes if type(op).output_dtypes is Operator.output_dtypes else frozenset[str]()
     if any(d is None and name not in own for d, name in zip(inputs, names, strict=False)):
-        return None
+        return op.fixed_dtypes()
     return op.output_dtypes([d or DType.F32 for d in inputs])
 
 

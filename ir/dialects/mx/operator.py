@@ -257,9 +257,17 @@ class Operator(Declared, Op):
         """The outputs' dtypes if the inputs determine them: `dtype`, or the common dtype of the inputs."""
         names = self.input_names(len(inputs))
         shared = [d for d, name in zip(inputs, names, strict=False) if name not in type(self).own_dtypes]
+        return [self._named_dtype() or (shared[0] if shared else None)] * self.num_outputs
+
+    def fixed_dtypes(self) -> Sequence[DType | None]:
+        """The outputs' dtypes that do not depend on the inputs', None for the others."""
+        fixed = self._named_dtype() if type(self).output_dtypes is Operator.output_dtypes else None
+        return [fixed] * self.num_outputs
+
+    def _named_dtype(self) -> DType | None:
         named = getattr(self, "dtype", None)
         known = DType.from_numpy(named) if isinstance(named, str) and named != "None" else None
-        return [type(self).output_dtype or known or (shared[0] if shared else None)] * self.num_outputs
+        return type(self).output_dtype or known
 
     @property
     def is_open(self) -> bool:

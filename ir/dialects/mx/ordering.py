@@ -109,6 +109,10 @@ class TopK(Operator):
         index = DType.from_numpy(self.dtype)
         return {"indices": [index], "mask": [inputs[0]]}.get(self.ret_typ, [inputs[0], index])
 
+    def fixed_dtypes(self) -> Sequence[DType | None]:
+        index = DType.from_numpy(self.dtype)
+        return {"indices": [index], "mask": [None]}.get(self.ret_typ, [None, index])
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
         x = inputs[0]
         values, order, axis = ordered(b, x, self.axis, self.is_ascend)
