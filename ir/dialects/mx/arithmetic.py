@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import pi
 from typing import TYPE_CHECKING
 
 from ...graph import Value
 from ...types import DType
+from ..core.gradient import pull_back
 from .nn_activation import relu, softsign
 
 if TYPE_CHECKING:
@@ -31,24 +33,64 @@ def _logical(name: str) -> Binary:
     return lambda b, x, y: b.cast(getattr(b, name)(truth(b, x), truth(b, y)), x.type.dtype)
 
 
+def _of_floats(function: Callable[..., Value], wide: DType, b: MxBuilder, *operands: Value) -> Value:
+    """`function` of integers: computed in `wide` and truncated. As in MXNet, its derivatives are truncated too, before
+    they are multiplied by the cotangent."""
+    return b.custom_gradient(partial(_truncated, function, wide), partial(_slopes, function, wide), *operands)[0]
+
+
+def _truncated(function: Callable[..., Value], wide: DType, b: MxBuilder, *operands: Value) -> Value:
+    return b.cast(function(b, *(b.cast(x, wide) for x in operands)), operands[0].type.dtype)
+
+
+def _slopes(
+    function: Callable[..., Value],
+    wide: DType,
+    b: MxBuilder,
+    operands: Sequence[Value],
+    results: object,
+    cotangents: Sequence[Value],
+) -> list[Value]:
+    g = cotangents[0]
+    given = [b.cast(x, wide) for x in operands]
+    first = len(b.nodes)
+    result = function(b, *given)
+    slopes = pull_back(b, b.nodes[first:], {result: b.full_like(result, 1)}, given)
+    return [b.mul(g, b.cast(slope, g.type.dtype)) for slope in slopes]
+
+
 def _in_float(function: Binary) -> Binary:
-    """Compute on floats; integers are converted to float64 and the result is truncated."""
+    """A function of floats; integers are converted to float64 and the result is truncated."""
 
     def apply(b: MxBuilder, x: Value, y: Value) -> Value:
-        dtype = x.type.dtype
-        if dtype.is_float:
-            return function(b, x, y)
-        return b.cast(function(b, b.cast(x, DType.F64), b.cast(y, DType.F64)), dtype)
+        return function(b, x, y) if x.type.dtype.is_float else _of_floats(function, DType.F64, b, x, y)
 
     return apply
+
+
+def _quotient(b: MxBuilder, x: Value, y: Value) -> Value:
+    return b.div(x, y)
+
+
+def _divide(b: MxBuilder, x: Value, y: Value) -> Value:
+    """The quotient; for integers the truncated one, whose derivatives 1 / y and -x / y^2 are truncated as in MXNet."""
+    if x.type.dtype.is_float:
+        return b.div(x, y)
+    return b.custom_gradient(_quotient, partial(_slopes, _quotient, DType.F64), x, y)[0]
+
+
+def _modulo(b: MxBuilder, x: Value, y: Value) -> Value:
+    """The remainder with the sign of y; that of integers has no gradient."""
+    return b.mod(x, y) if x.type.dtype.is_float else b.stop_gradient(b.mod(x, y))
 
 
 BINARY: dict[str, Binary] = {
     "add": lambda b, x, y: b.add(x, y),
     "sub": lambda b, x, y: b.sub(x, y),
     "mul": lambda b, x, y: b.mul(x, y),
-    "div": lambda b, x, y: b.div(x, y),
-    "mod": lambda b, x, y: b.mod(x, y),
+    "div": _divide,
+    "div_by_number": _quotient,  # the cotangent of an integer is divided, as in MXNet
+    "mod": _modulo,
     "power": _in_float(lambda b, x, y: b.pow(x, y)),
     "maximum": lambda b, x, y: b.maximum(x, y),
     "minimum": lambda b, x, y: b.minimum(x, y),
@@ -70,6 +112,7 @@ FORMULAS = {
     "sub": "{x} - {y}",
     "mul": "{x} * {y}",
     "div": "{x} / {y}, truncated for integers",
+    "div_by_number": "{x} / {y}, truncated for integers",
     "mod": "{x} - {y} * floor({x} / {y}), with the sign of {y}",
     "power": "{x} ^ {y}",
     "maximum": "max({x}, {y})",
@@ -99,20 +142,20 @@ def _through_float(function: Unary) -> Unary:
         dtype = x.type.dtype
         if dtype is DType.BOOL:
             raise TypeError("is not defined on booleans")
-        return function(b, x) if dtype.is_float else b.cast(function(b, b.cast(x, DType.F32)), dtype)
+        return function(b, x) if dtype.is_float else _of_floats(function, DType.F32, b, x)
 
     return apply
 
 
 def _rounding(name: str) -> Unary:
-    """A function that does not change integers."""
-    return lambda b, x: getattr(b, name)(x) if x.type.dtype.is_float else x
+    """A function without gradient that does not change integers."""
+    return lambda b, x: getattr(b, name)(x) if x.type.dtype.is_float else b.stop_gradient(x)
 
 
 def round_half_down(b: MxBuilder, x: Value) -> Value:
     """MXNet's rint: to the nearest integer, halves towards minus infinity."""
     if not x.type.dtype.is_float:
-        return x
+        return b.stop_gradient(x)
     low, high = b.floor(x), b.ceil(x)
     return b.select(b.le(b.sub(x, low), b.sub(high, x)), low, high)
 

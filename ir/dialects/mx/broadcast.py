@@ -66,9 +66,11 @@ class BroadcastOperator(Operator):
 
 def _declare(name: str, function: str, result: str, aliases: tuple[str, ...]) -> None:
     apply: Binary = BINARY[function]
+    with_number: Binary = BINARY.get(f"{function}_by_number", apply)
 
     def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
-        return apply(b, *b.broadcast_pair(*inputs))
+        chosen = apply if inputs[1].type.shape else with_number  # arithmetic passes a number as an array of shape ()
+        return chosen(b, *b.broadcast_pair(*inputs))
 
     formula = FORMULAS[function].format(x="lhs", y="rhs")
     doc = f"Combines two arrays, element by element; axes of extent 1 are repeated.\n\n    output = {formula}"

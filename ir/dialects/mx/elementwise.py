@@ -180,7 +180,7 @@ _SCALAR_TABLE: tuple[tuple[str, str, bool, tuple[str, ...]], ...] = (
     ("_minus_scalar", "sub", False, ("_MinusScalar",)),
     ("_rminus_scalar", "sub", True, ("_RMinusScalar",)),
     ("_mul_scalar", "mul", False, ("_MulScalar",)),
-    ("_div_scalar", "div", False, ("_DivScalar",)),
+    ("_div_scalar", "div_by_number", False, ("_DivScalar",)),
     ("_rdiv_scalar", "div", True, ("_RDivScalar",)),
     ("_mod_scalar", "mod", False, ("_ModScalar",)),
     ("_rmod_scalar", "mod", True, ("_RModScalar",)),

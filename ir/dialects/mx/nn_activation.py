@@ -21,6 +21,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 
 def relu(b: MxBuilder, x: Value) -> Value:
+    """max(x, 0). NaN remains NaN, also in the gradient, as in MXNet."""
     return b.custom_gradient(_positive_part, _where_result_is_positive, x)[0]
 
 
@@ -31,7 +32,27 @@ def _positive_part(b: MxBuilder, x: Value) -> Value:
 def _where_result_is_positive(
     b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
 ) -> list[Value]:
-    """The gradient is 0 at 0, unlike the gradient of a maximum."""
+    """The cotangent where the result is positive. Elsewhere the gradient is the result: 0 or NaN. It is 0 at 0, unlike
+    that of a maximum."""
+    y, g = results[0], cotangents[0]
+    return [b.select(b.gt(y, 0), g, y)]
+
+
+def rectified(b: MxBuilder, x: Value) -> Value:
+    """The rectifier of MXNet's layers. In the dtypes for which MXNet uses oneDNN, NaN becomes 0 and has the gradient 0;
+    else it is `relu`."""
+    if x.type.dtype not in (DType.F32, DType.BF16):
+        return relu(b, x)
+    return b.custom_gradient(_positive_or_zero, _where_positive_or_zero, x)[0]
+
+
+def _positive_or_zero(b: MxBuilder, x: Value) -> Value:
+    return where_positive(b, x, b.full_like(x, 0))
+
+
+def _where_positive_or_zero(
+    b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
+) -> list[Value]:
     y, g = results[0], cotangents[0]
     return [b.select(b.gt(y, 0), g, b.full_like(g, 0))]
 
@@ -49,7 +70,15 @@ def softrelu(b: MxBuilder, x: Value) -> Value:
 
 
 def softsign(b: MxBuilder, x: Value) -> Value:
-    return b.div(x, b.add(b.abs(x), 1))
+    """x / (1 + |x|). Its gradient at infinite elements is 0."""
+
+    def forward(b: MxBuilder, x: Value) -> Value:
+        return b.div(x, b.add(b.abs(x), 1))
+
+    def gradient(b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]) -> list[Value]:
+        return [b.div(cotangents[0], b.square(b.add(b.abs(operands[0]), 1)))]
+
+    return b.custom_gradient(forward, gradient, x)[0]
 
 
 def gelu(b: MxBuilder, x: Value) -> Value:
@@ -76,7 +105,7 @@ def where_positive(b: MxBuilder, x: Value, otherwise: Value) -> Value:
 
 
 _ACTIVATIONS: dict[str, Callable[[MxBuilder, Value], Value]] = {
-    "relu": relu,
+    "relu": rectified,
     "sigmoid": lambda b, x: b.sigmoid(x),
     "softrelu": softrelu,
     "softsign": softsign,
@@ -89,6 +118,8 @@ class Activation(Elementwise):
     """Applies an activation function to each element.
 
         relu: max(x, 0)    sigmoid: 1 / (1 + exp(-x))    tanh    softrelu: log(1 + exp(x))    softsign: x / (1 + |x|)
+
+    "relu" of NaN is 0 in float32 and bfloat16, as in MXNet, and NaN in other dtypes. `nd.relu` of NaN is always NaN.
 
     Args:
         act_type: Name of the function.
@@ -240,7 +271,18 @@ class Clip(Elementwise):
     a_max: Float
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return b.minimum(b.maximum(inputs[0], self._bound(inputs[0], self.a_min)), self._bound(inputs[0], self.a_max))
+        return b.custom_gradient(self._limited, self._where_inside, inputs[0])[0]
+
+    def _limited(self, b: MxBuilder, x: Value) -> Value:
+        return b.minimum(b.maximum(x, self._bound(x, self.a_min)), self._bound(x, self.a_max))
+
+    def _where_inside(
+        self, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]
+    ) -> list[Value]:
+        """The cotangent of elements inside the interval, its bounds included, and of NaN, as in MXNet."""
+        x, g = operands[0], cotangents[0]
+        outside = b.or_(b.lt(x, self._bound(x, self.a_min)), b.gt(x, self._bound(x, self.a_max)))
+        return [b.select(outside, b.full_like(g, 0), g)]
 
     def _bound(self, x: Value, bound: float) -> float:
         dtype = x.type.dtype

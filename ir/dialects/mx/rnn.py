@@ -10,7 +10,7 @@ from ...graph import Graph, Value
 from ...lazy_dataclass import dataclass
 from ...types import DType, Shape
 from .builder import MxBuilder
-from .nn_activation import Dropout, relu
+from .nn_activation import Dropout, rectified
 from .operator import Operator, operator
 from .parameters import Bool, Float, OptionalFloat, OptionalInt, Positive
 from .shapes import UNKNOWN, PartialShape, shape_text, unify_at
@@ -235,7 +235,7 @@ class RNN(Operator):
             case "gru":
                 return (_gru(b, _gates(b, x, 3), _gates(b, hidden, 3), state[0]),)
             case "rnn_relu":
-                return (relu(b, b.add(x, hidden)),)
+                return (rectified(b, b.add(x, hidden)),)
             case "rnn_tanh":
                 return (b.tanh(b.add(x, hidden)),)
 
