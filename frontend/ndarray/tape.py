@@ -313,7 +313,7 @@ class CompiledPullback:
     def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
         run = self.forward
         given = [(c, t) for c, t in zip(cotangents, self.types, strict=True) if t.dtype.has_cotangent]
-        seeds = [zeros_of(t, run.context) if c is None else c for c, t in given]
+        seeds = [_seed(c, t, run.context) for c, t in given]
         if not differentiable:
             return run.gradients(seeds)
         wrt = run.derivative.wrt
@@ -336,6 +336,13 @@ class CompiledPullback:
         function, count = self.function.origin
         operands = self.forward.operands
         return Origin(function, operands[:count], self.forward.derivative.wrt, operands[count:])
+
+
+def _seed(cotangent: NDArray | None, type: TensorType, context: Context) -> NDArray:
+    """A cotangent as a dense array; zeros for None."""
+    if cotangent is None:
+        return zeros_of(type, context)
+    return cotangent.tostype("default") if cotangent._is_sparse else cotangent
 
 
 def execute(

@@ -265,3 +265,35 @@ def test_sums_of_rows(dtype: str) -> None:
     np.testing.assert_allclose(found.asnumpy(), expected, 1e-2 if dtype == "float16" else 1e-5, 1e-2)
     empty = row_sum(mx.nd.array([], dtype="int64"), mx.nd.zeros((1, 3))[0:0], (9, 3))
     assert empty.asnumpy().sum() == 0
+
+
+class Triple(mx.autograd.Function):
+    def forward(self, x: Any) -> Any:
+        return x * 3
+
+    def backward(self, gradient: Any) -> Any:
+        return gradient * 3
+
+
+@pytest.mark.parametrize("stype", ["default", "row_sparse"])
+@pytest.mark.parametrize(
+    ("before", "factor"),
+    [
+        (lambda w: w.reshape((6, 2)), 1),
+        (lambda w: w.reshape((6, 2)) * 2, 2),
+        (lambda w: Triple()(w.reshape((6, 2))), 3),
+        (lambda w: w.reshape((6, 2)).as_in_context(mx.cpu(1)).as_in_context(mx.cpu(0)), 1),
+    ],
+    ids=["reshape", "product", "function", "copy"],
+)
+def test_the_gradient_of_dot_goes_on_to_dense_calls(before: Any, factor: int, stype: str) -> None:
+    random = np.random.RandomState(0)
+    matrix = (random.rand(4, 6) > 0.6) * random.rand(4, 6)
+    w = mx.nd.array(random.rand(3, 4))
+    w.attach_grad(stype=stype)
+    with mx.autograd.record():
+        y = mx.nd.sparse.dot(mx.nd.array(matrix).tostype("csr"), before(w))
+    y.backward(mx.nd.array([[1, 2]] * 4))
+    assert w.grad.stype == stype
+    expected = factor * matrix.T @ np.array([[1, 2]] * 4)
+    np.testing.assert_allclose(w.grad.asnumpy(), expected.reshape(3, 4), rtol=1e-5)
