@@ -24,7 +24,7 @@ from .ndarray.tape import ForwardRun
 from .recorded_run import RecordedRun, has_cotangent
 from .symbol.function import SymbolFunction, SymbolSpecialization
 from .symbol.network import Network
-from .symbol.sparse_function import SparseSpecialization
+from .symbol.stepwise import StepwiseSpecialization
 
 if TYPE_CHECKING:
     from ..ir.types import TensorType
@@ -173,11 +173,11 @@ class Executor:
         )
 
     def _forward_for_gradients(
-        self, found: SymbolSpecialization | SparseSpecialization, arrays: Sequence[NDArray]
+        self, found: SymbolSpecialization | StepwiseSpecialization, arrays: Sequence[NDArray]
     ) -> None:
         """Run forward and keep the values that the gradients read."""
         wrt = self._wrt()
-        if isinstance(found, SparseSpecialization):
+        if isinstance(found, StepwiseSpecialization):
             self._run = RecordedRun(found, arrays, wrt)
             self._outputs = self._run.results
             return

@@ -12,7 +12,7 @@ from .ndarray.gradients import attach
 from .ndarray.tape import Recorded, calls_before, entries_of, entry_of, free, pull_back, zeros_of
 from .symbol.function import SymbolFunction
 from .symbol.node import Entry, SymNode, depth_first
-from .symbol.sparse_function import SparseSpecialization
+from .symbol.stepwise import StepwiseSpecialization
 
 if TYPE_CHECKING:
     from .symbol import Symbol
@@ -94,7 +94,7 @@ class Monitored:
         self, operands: Sequence[NDArray], wrt: Sequence[int], seen: Callable[[SymNode, list[NDArray]], None]
     ) -> list[NDArray]:
         """Run on a tape, with the random numbers of the last forward pass. States keep their values."""
-        steps = SparseSpecialization(self.symbol, training=True)
+        steps = StepwiseSpecialization(self.symbol, training=True)
         states = {node for n in self.nodes for node in n.auxiliary_inputs()}
         arrays = [a.copy() if n in states else a.detach() for n, a in zip(steps.variables, operands, strict=False)]
         for i in wrt:

@@ -13,7 +13,7 @@ from .ndarray.sparse_gradients import SparsePullback
 from .ndarray.tape import CompiledPullback, Entry, Variable, calls_before, entry_of, pull_back, variable_of
 
 if TYPE_CHECKING:
-    from .symbol.sparse_function import SparseSpecialization
+    from .symbol.stepwise import StepwiseSpecialization
 
 
 class RecordedRun:
@@ -22,7 +22,7 @@ class RecordedRun:
     A gradient is row-sparse where every operator on its way has one.
     """
 
-    def __init__(self, function: SparseSpecialization, arrays: Sequence[NDArray], wrt: Sequence[int]) -> None:
+    def __init__(self, function: StepwiseSpecialization, arrays: Sequence[NDArray], wrt: Sequence[int]) -> None:
         self.operands, self.wrt = list(arrays), tuple(wrt)
         self._variables = [a.detach() for a in arrays]
         for i in self.wrt:

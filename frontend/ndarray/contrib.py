@@ -20,7 +20,7 @@ from .contrib_updates import (  # noqa: F401 (names of MXNet)
 )
 from .control_flow import cond, foreach, while_loop
 from .creation import array
-from .eager import invoke, operator_named
+from .eager import invoke, operator_named, register_sized_by_values
 from .functions import attribute_finder
 from .random import uniform
 from .sparse_arrays import CSRNDArray
@@ -82,7 +82,7 @@ def boolean_mask(
 ) -> NDArray:
     """Selects the slices of `data` along axis 0 where `index` is not 0.
 
-    The result's shape depends on values, so symbols have no such operator.
+    The result's shape depends on values. Symbols and hybridized blocks with this operator run operator by operator.
 
     Args:
         data: An array of shape (n, ...).
@@ -101,6 +101,9 @@ def boolean_mask(
     else:
         chosen = data._like(data._memory()[kept])
     return chosen if out is None else chosen.copyto(out)
+
+
+register_sized_by_values("_contrib_boolean_mask", lambda operator, x, mask: boolean_mask(x, mask, operator.axis))
 
 
 def rand_zipfian(

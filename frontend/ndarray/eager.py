@@ -43,6 +43,15 @@ def register_storage_dispatch(dispatch: Callable[..., Any]) -> None:
     _dispatch_storage[:] = [dispatch]
 
 
+_sized_by_values: dict[str, Callable[..., Any]] = {}
+
+
+def register_sized_by_values(name: str, apply: Callable[..., Any]) -> None:
+    """Register `apply(operator, *arrays)`, which applies and records an operator whose results' extents depend on
+    values."""
+    _sized_by_values[name] = apply
+
+
 def forget_bound() -> None:
     """Clear the cache of parsed parameters, after a user's operator was registered again."""
     _bound.clear()
@@ -70,14 +79,18 @@ def apply_bound(
     context: Context | None = None,
 ) -> Any:
     """Apply an operator with its parameters to arrays of any storage type; see `invoke`."""
+    if bound.operator.sized_by_values:
+        made = _sized_by_values[bound.operator.mx_name()](bound.operator, *arrays)
+        return made if out is None else made.copyto(out)
     if about_storage(bound.operator, arrays, out):
         return _dispatch_storage[0](bound, arrays, out, context)
     return bound.specialization(arrays, out, context).call(arrays, out, context, bound.scalars)
 
 
 def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None) -> bool:
-    """True if the call depends on storage types: some operand or output is sparse, or the operator converts them."""
-    if any(a._is_sparse for a in arrays) or operator.name in _STORAGE_OPERATORS:
+    """True for a call that `apply_bound` does not just compile: some operand or output is sparse, the operator converts
+    storage types, or the results' extents depend on values."""
+    if any(a._is_sparse for a in arrays) or operator.name in _STORAGE_OPERATORS or operator.sized_by_values:
         return True
     outs = out if isinstance(out, list | tuple) else (out,)
     try:

@@ -27,6 +27,7 @@ from ..memory import OutOfMemory
 from ..ndarray.tape import call_recorded, is_recorded
 from ..tracebacks import cause_of
 from .flags import FunctionFlags
+from .node import depth_first
 from .stored_symbols import StoredSymbol, read_stored, store, symbol_key
 from .to_graph import symbol_to_graph
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ...runtime.derivative import Derivative, Differentiable
     from ...runtime.dynamic import DynamicPrograms
     from ..ndarray import NDArray
+    from .stepwise import StepwiseSpecialization
     from .symbol import Symbol
 
 
@@ -71,23 +73,33 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         self.parameters = frozenset(parameters)
         self.name = name
         self.title = name or symbol.name or "group"
+        self.is_stepwise = any(n.operator.sized_by_values for n in depth_first(symbol._entries) if not n.is_variable)
+        self._steps: dict[bool, StepwiseSpecialization] = {}
         self._families: Cache[Hashable, _Family] = Cache("families of signatures", SIGNATURES)
 
     def specialization_for(
         self, arrays: Sequence[NDArray], training: bool | None = None, context: Context | None = None
     ) -> SymbolSpecialization:
         """The specialization for these arrays; without arrays, for a call on `context`. `training` None is the thread's
-        mode. With sparse arrays the operators run one by one.
+        mode. With sparse arrays, and if extents depend on values, the operators run one by one.
         """
+        if self.is_stepwise:
+            return self._stepwise(modes.training if training is None else training)
         try:
             return self.specialization(arrays, training, None if arrays else device_of(context or current_context()))
         except AttributeError:  # a sparse array has no _dtype
             if not any(a._is_sparse for a in arrays):
                 raise
-        from .sparse_function import SparseSpecialization
+        return self._stepwise(modes.training if training is None else training)
 
-        mode = modes.training if training is None else training
-        return cast("SymbolSpecialization", SparseSpecialization(self.symbol, mode))
+    def _stepwise(self, training: bool) -> SymbolSpecialization:
+        """The operators, to be run one by one."""
+        from .stepwise import StepwiseSpecialization
+
+        found = self._steps.get(training)
+        if found is None:
+            found = self._steps[training] = StepwiseSpecialization(self.symbol, training)
+        return cast("SymbolSpecialization", found)
 
     def specialise(self, types: tuple[TensorType, ...], training: bool, device: Device = HOST) -> SymbolSpecialization:
         """Infers shapes. The program is compiled when it first runs: recorded calls run the derivative's programs."""

@@ -58,9 +58,6 @@ def test_boolean_mask_of_slices() -> None:
     data = nd.array([[1, 2], [3, 4], [5, 6]])
     assert nd.contrib.boolean_mask(data, nd.array([1, 0, 2])).asnumpy().tolist() == [[1, 2], [5, 6]]
     assert nd.contrib.boolean_mask(data, nd.array([0, 0, 0])).shape == (0, 2)
-    symbol = mx.sym.contrib.boolean_mask(mx.sym.var("d"), mx.sym.var("i"))
-    with pytest.raises(mx.base.MXNetError, match="depends on the values of index"):
-        symbol.bind(mx.cpu(), {"d": data, "i": nd.array([1, 0, 2])}).forward()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from ...graph import Value
 from ...types import DType
 from .operator import Operator, operator
 from .parameters import Float, Int
-from .shapes import PartialShape, unify
+from .shapes import UNKNOWN, PartialShape, unify, unify_at
 
 if TYPE_CHECKING:
     from .builder import MxBuilder
@@ -57,7 +57,10 @@ class OnehotEncode(Operator):
 
 @operator("_contrib_boolean_mask", aliases=("_npi_boolean_mask",))
 class BooleanMask(Operator):
-    """The slices along the first axis where `index` is not 0. Exists only in `nd`: their number depends on values.
+    """The slices along the first axis where `index` is not 0.
+
+    Their number depends on values, so no compiled program has this operator: the operators of symbols and hybridized
+    blocks that contain it run one by one.
 
     Args:
         data: Array of any shape.
@@ -72,10 +75,14 @@ class BooleanMask(Operator):
 
     inputs = ("data", "index")
     own_dtypes = frozenset(("index",))
+    sized_by_values = True
     axis: Int = 0
 
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        data = inputs[0]
+        if data is not None:
+            unify_at(inputs, 1, data[:1])
+            unify_at(outputs, 0, (UNKNOWN, *data[1:]))
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        raise ValueError(
-            "the extent of the result depends on the values of index: call nd.contrib.boolean_mask on arrays, outside "
-            "of symbols and hybridized blocks"
-        )
+        raise ValueError("the extent of the result depends on the values of index, so it has no compiled program")

@@ -131,7 +131,7 @@ def _check(known: Inference, use: Use) -> None:
     """InferenceError if the operator rejects its operands or returns other shapes than the known ones: `complete` need
     not check everything."""
     shapes = [known.shapes.get(v) for v in use.inputs]
-    if not use.inputs or not all(is_known(s) for s in shapes):
+    if not use.inputs or use.op.sized_by_values or not all(is_known(s) for s in shapes):
         return
     found = [known.shapes.get(v) for v in use.outputs]
     try:
@@ -145,7 +145,7 @@ def _check(known: Inference, use: Use) -> None:
 def _infer_outputs(known: Inference, use: Use, inputs: Sequence[PartialShape], outputs: list[PartialShape]) -> None:
     """Infer the outputs' types from the inputs'."""
     ranked = [s for s in inputs if s is not None]
-    if len(ranked) < len(inputs) or use.op.is_open:
+    if len(ranked) < len(inputs) or use.op.is_open or use.op.sized_by_values:
         return
     dtypes = [known.dtypes.get(v) for v in use.inputs]
     shapes = [s for s in ranked if is_known(s)]

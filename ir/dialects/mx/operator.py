@@ -78,6 +78,8 @@ class Operator(Declared, Op):
     scalars: ClassVar[tuple[str, ...]] = ()
     """Numbers that change from call to call (learning rates). A program for single calls takes them as operands, so it
     serves all values. `decompose` reads them with `b.number`."""
+    sized_by_values: ClassVar[bool] = False
+    """True if extents of the results depend on the operands' values: no compiled program has the operator."""
     index_errors: ClassVar[bool] = False
     """True if a problem found by `operands_problem` is an IndexError, as in MXNet, not an MXNetError."""
     has_gradient: ClassVar[bool] = True

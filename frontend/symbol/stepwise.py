@@ -1,5 +1,5 @@
 """Runs a symbol operator by operator: on arrays of which some are sparse, where each operator chooses storage types,
-and on a tape."""
+with operators whose results' extents depend on values, and on a tape."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Seen = Callable[[SymNode, list[NDArray]], None]
 
 
-class SparseSpecialization:
+class StepwiseSpecialization:
     """Implements the interface of `SymbolSpecialization`. The types of its results are unknown before a run. States are
     updated by its operators."""
 
