@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..runtime.modes import set_recording
@@ -51,7 +51,7 @@ class RecordedRun:
                 gradient.copyto(array)
         return found
 
-    def _gradient(self, position: int, sums: dict[Variable, NDArray]) -> NDArray:
+    def _gradient(self, position: int, sums: Mapping[Variable, NDArray | None]) -> NDArray:
         array = self._variables[position]
         variable = variable_of(array)
         assert variable is not None

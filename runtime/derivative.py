@@ -12,10 +12,11 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ir.dialects.core.split import Source, Split
-from ..ir.graph import Graph
+from ..ir.dialects.core.vanishing import zero_values
+from ..ir.graph import Graph, Value
 from ..ir.types import TensorType
 from ..passes.manager import Context, Options
 from ..passes.training import gradient_of, lowered_for_gradients, training_graphs, with_stored_inputs
@@ -110,27 +111,55 @@ class Compiled:
         return self._make()
 
 
+class Traits(NamedTuple):
+    """What the graph of a backward program tells about gradients.
+
+    `reads_cotangent`, for each output that can have a cotangent: whether the gradients depend on it; a loss ignores it.
+    `zero`, for each gradient: True if it is zero for any cotangents. `has_own`: True if gradients can differ from zero
+    though all cotangents are zero, or if the program replaces a state.
+    """
+
+    reads_cotangent: tuple[bool, ...]
+    zero: tuple[bool, ...]
+    has_own: bool
+
+    @classmethod
+    def of(cls, split: Split) -> Traits:
+        backward = split.backward
+        cotangents = backward.inputs[len(split.residuals) :]
+        gradients = backward.outputs[: len(backward.outputs) - len(backward.updates)]
+        read = {v for node in backward.nodes for v in node.inputs} | set(backward.outputs)
+        has_own = bool(backward.updates) or not zero_values(backward, cotangents).issuperset(gradients)
+        always = set[Value]() if split.rows else zero_values(backward)
+        zero = tuple(g in always for g in gradients[: len(gradients) - len(split.rows)])
+        return cls(tuple(v in read for v in cotangents), zero, has_own)
+
+
 class Derivative:
     """The gradient of a graph by the inputs `wrt`.
 
     `forward` returns the outputs and then what the residuals need besides them; `backward` takes the residuals and
     then a cotangent for each output that can have one, and returns one for each of `wrt`: two for those at the
-    positions `rows`, numbers of rows and these rows, which are added up by number. `reads_cotangent` lists for each of
-    these outputs whether the gradients depend on its cotangent: a loss ignores it. `memory` holds residuals with halos.
+    positions `rows`, numbers of rows and these rows, which are added up by number. `traits` are what is known of the
+    gradients without computing them. `memory` holds residuals with halos.
     """
 
     def __init__(
         self,
         wrt: tuple[int, ...],
         residuals: tuple[Source, ...],
-        reads_cotangent: tuple[bool, ...],
         rows: tuple[int, ...],
+        traits: Traits,
         forward: Compiled,
         backward: Compiled,
     ) -> None:
-        self.wrt, self.residuals, self.reads_cotangent, self.rows = wrt, residuals, reads_cotangent, rows
+        self.wrt, self.residuals, self.rows, self.traits = wrt, residuals, rows, traits
         self.forward, self.backward = forward, backward
         self.memory = ResidualPool()
+
+    def runs(self, has_cotangent: bool) -> bool:
+        """Whether a backward pass runs the backward program: its gradients can differ from zero, or it has effects."""
+        return self.traits.has_own or (has_cotangent and not all(self.traits.zero))
 
 
 def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: Device, record: str | None) -> Derivative:
@@ -139,9 +168,7 @@ def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: De
 
     The graphs are of core, which has no modes: a call without a tape shares the forward program if it keeps nothing."""
     options = replace(options, training=False)
-    backward = split.backward
-    read = {v for node in backward.nodes for v in node.inputs} | set(backward.outputs)
-    reads_cotangent = tuple(v in read for v in backward.inputs[len(split.residuals) :])
+    traits = Traits.of(split)
     first = Compiled(lambda: _specialised(split.forward, options, device), device)
 
     def compile_backward() -> Specialization:
@@ -149,10 +176,10 @@ def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: De
         found = _specialised(graph, options, device)
         programs = [stored_as(g, options, device) for g in (split.forward, graph)]
         if record is not None:
-            put_record(record, _to_bytes(split, reads_cotangent, programs))
+            put_record(record, _to_bytes(split, traits, programs))
         return found
 
-    return Derivative(wrt, split.residuals, reads_cotangent, split.rows, first, Compiled(compile_backward, device))
+    return Derivative(wrt, split.residuals, split.rows, traits, first, Compiled(compile_backward, device))
 
 
 def backward_graph(split: Split, types: Sequence[TensorType]) -> Graph:
@@ -168,13 +195,13 @@ def _specialised(graph: Graph, options: Options, device: Device) -> Specializati
 
 # -- derivatives on disk: a warm start differentiates nothing
 
-_STORED = "derivative 3"
+_STORED = "derivative 4"
 """The kind of what is stored; the number changes with the format."""
 
 
-def _to_bytes(split: Split, reads_cotangent: Sequence[bool], programs: Sequence[StoredProgram | None]) -> bytes:
+def _to_bytes(split: Split, traits: Traits, programs: Sequence[StoredProgram | None]) -> bytes:
     sources = [[s.position, s.is_input] for s in split.residuals]
-    return json.dumps([sources, list(reads_cotangent), list(split.rows), programs]).encode()
+    return json.dumps([sources, list(split.rows), traits, programs]).encode()
 
 
 def _stored_derivative(record: str, wrt: tuple[int, ...], device: Device) -> Derivative | None:
@@ -182,12 +209,13 @@ def _stored_derivative(record: str, wrt: tuple[int, ...], device: Device) -> Der
     data = get_record(record)
     if data is None:
         return None
-    sources, reads_cotangent, rows, programs = json.loads(data)
+    sources, rows, (reads, zero, has_own), programs = json.loads(data)
     forward, backward = (_loaded(p, device) for p in programs)
     if forward is None or backward is None:
         return None
     residuals = tuple(Source(position, is_input) for position, is_input in sources)
-    return Derivative(wrt, residuals, tuple(reads_cotangent), tuple(rows), forward, backward)
+    traits = Traits(tuple(reads), tuple(zero), has_own)
+    return Derivative(wrt, residuals, tuple(rows), traits, forward, backward)
 
 
 def _loaded(program: Any, device: Device) -> Compiled | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...runtime.modes import set_recording
@@ -13,7 +13,7 @@ from ..dtypes import dtype_of
 from ..tracebacks import api_boundary
 from .array_classes import array_class, empty_array
 from .linked_tape import linked_gradients
-from .tape import Entry, Variable, calls_after, calls_before, entries_of, free, pull_back, variable_of
+from .tape import Entry, Variable, calls_after, calls_before, entries_of, free, pull_back, variable_of, zeros_of
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -105,9 +105,9 @@ def _gradients(
     differentiable: bool = False,
     direct: bool = False,
     wanted: Sequence[Variable] | None = None,
-) -> dict[Variable, NDArray]:
-    """The gradients by all variables that the heads depend on, or only by those `wanted`; with `direct`, some are in
-    the variables' arrays already. Frees the graph unless it is to `retain` it."""
+) -> Mapping[Variable, NDArray | None]:
+    """The gradients by all variables that the heads depend on, or only by those `wanted`, None for one that is zero.
+    With `direct`, some are in the variables' arrays already. Frees the graph unless it is to `retain` it."""
     entries = entries_of(heads)
     cotangents = [None if g is None else _cotangent(h, g) for h, g in zip(heads, head_grads, strict=True)]
     nodes = calls_before(entries)
@@ -167,7 +167,8 @@ def grad(
             raise MXNetError(
                 f"Cannot differentiate with respect to the {i}-th variable because it is unreachable from the outputs."
             )
-    return [found[node] for node in nodes]
+    gradients = zip([found[node] for node in nodes], listed, strict=True)
+    return [zeros_of(x._type(), x._context) if g is None else g for g, x in gradients]
 
 
 def _variable(array: Any, number: int) -> Variable:
@@ -202,12 +203,16 @@ def _ones(array: NDArray) -> NDArray:
     return made
 
 
-def _receive(variable: Variable, gradient: NDArray) -> None:
-    """Write a gradient to its variable's array, or add it."""
+def _receive(variable: Variable, gradient: NDArray | None) -> None:
+    """Write a gradient to its variable's array, or add it. None is zero."""
     if variable.req == "null":
         return
-    target = variable.array
     variable.fresh = True
+    if gradient is None:
+        if variable.req == "write" and variable.is_made:
+            variable.array[:] = 0
+        return
+    target = variable.array
     if variable.req == "add":
         target += gradient
     elif gradient is target:

@@ -7,7 +7,7 @@ the same machine code as the calls one by one, so the gradients are the same bit
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ...ir.caches import Cache
@@ -44,7 +44,7 @@ _structures: Cache[Hashable, _Structure] = Cache("tapes", 256)
 
 def linked_gradients(
     nodes: Sequence[Recorded], entries: Sequence[Entry], cotangents: Sequence[NDArray | None], direct: bool
-) -> dict[Variable, NDArray] | None:
+) -> Mapping[Variable, NDArray | None] | None:
     """The gradients as `pull_back` computes them, by one native call; None if the tape has no program. A cotangent that
     is None is ones.
 
@@ -225,23 +225,33 @@ class _Linker:
     def linked(self, variables: Sequence[Variable]) -> _LinkedTape:
         for node, kept in zip(self.nodes, self.kept, strict=True):
             self._pull(node, kept)
-        found = [self.sums[Entry(variable)] for variable in variables]
+        found = [self.sums.get(Entry(variable)) or self._zeros(variable) for variable in variables]
         program = LinkedProgram(self.parts, self.inputs, [value for value, _ in found], self.sizes)
         return _LinkedTape(program, self.head_types, [type for _, type in found])
 
+    def _zeros(self, variable: Variable) -> tuple[int, TensorType]:
+        """A gradient that no part computes."""
+        type = variable.array._type()
+        return self._value(type), type
+
     def _pull(self, node: Recorded, kept: Sequence[int]) -> None:
         pull = cast("CompiledPullback", node.pull)
+        derivative = pull.forward.derivative
         given = [self.sums.pop(Entry(node, i), None) for i in range(node.results)]
+        if not derivative.runs(any(given)):
+            return
         seeds = [
             self._value(type) if cotangent is None else cotangent[0]
             for cotangent, type in zip(given, pull.types, strict=True)
             if type.dtype.has_cotangent
         ]
-        backward = pull.forward.derivative.backward.specialization
+        backward = derivative.backward.specialization
         results = [self._value(type) for type in backward.types]
         self.parts.append(Part(cast("Executable", backward.executable), (*kept, *seeds), tuple(results)))
-        for entry, value, type in zip(node.operands, results, backward.types, strict=True):
-            self._add(entry, value, type)
+        found = zip(node.operands, results, backward.types, derivative.traits.zero, strict=True)
+        for entry, value, type, is_zero in found:
+            if not is_zero:
+                self._add(entry, value, type)
 
 
 def _type_of(entry: Entry) -> TensorType:

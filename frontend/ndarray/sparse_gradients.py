@@ -49,12 +49,15 @@ class SparsePullback:
         found = _by_rule(self.bound.operator, self.arrays, self.wrt, cotangents)
         if found is not None:
             return found
-        dense = _Dense(self.bound, self.arrays, self.wrt, self.training).gradients(cotangents)
-        return [dense.get(i) for i in self.wrt]
+        dense = _Dense(self.bound, self.arrays, self.wrt, self.training)
+        if not dense.derivative.runs(any(c is not None for c in cotangents)):
+            return [None] * len(self.wrt)
+        gradients = dense.gradients(cotangents)
+        return [gradients.get(i) for i in self.wrt]
 
     def reads_cotangent(self, position: int) -> bool:
         """Whether the gradient of the dense operator depends on the cotangent of a result that can have one."""
-        return _Dense(self.bound, self.arrays, self.wrt, self.training).derivative.reads_cotangent[position]
+        return _Dense(self.bound, self.arrays, self.wrt, self.training).derivative.traits.reads_cotangent[position]
 
     def origin(self) -> Origin:
         return Origin(self.bound.operator, self.arrays, self.wrt)

@@ -198,6 +198,8 @@ class _NoPullback:
         self.called = called
 
     def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
+        if all([c is None for c in cotangents]):
+            return [None] * len(self.called.wrt)
         raise MXNetError(f"Operator {self.called.function.mx_name()} is non-differentiable")
 
     def origin(self) -> Origin:
@@ -259,7 +261,7 @@ class ForwardRun:
     @property
     def reads_cotangent(self) -> tuple[bool, ...]:
         """For each result that can have a gradient whether the gradients depend on its cotangent: a loss ignores it."""
-        return self.derivative.reads_cotangent
+        return self.derivative.traits.reads_cotangent
 
     def _result(self, type: TensorType) -> NDArray:
         """An array for a result; for a residual in blocks, an array of its physical shape."""
@@ -311,16 +313,19 @@ class CompiledPullback:
         self.function, self.forward, self.types = function, forward, types
 
     def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
-        run = self.forward
+        run, derivative = self.forward, self.forward.derivative
+        if not derivative.runs(any([c is not None for c in cotangents])):
+            return [None] * len(derivative.wrt)
         given = [(c, t) for c, t in zip(cotangents, self.types, strict=True) if t.dtype.has_cotangent]
         seeds = [_seed(c, t, run.context) for c, t in given]
         if not differentiable:
-            return run.gradients(seeds)
-        wrt = run.derivative.wrt
+            found = run.gradients(seeds)
+            return [None if z else g for g, z in zip(found, derivative.traits.zero, strict=True)]
+        wrt = derivative.wrt
         gradient = self.function.gradient(wrt)
-        read, first = gradient.read_operands(), len(run.operands)
-        # the cotangent of a loss, which does not read it, is no part of the way back
-        operands = [*run.operands, *(c if i in read else c.detach() for i, c in enumerate(seeds, first))]
+        operands, read = [*run.operands, *seeds], gradient.read_operands()
+        # calls whose results the gradient does not read are no part of the way back: a loss would add its own gradient
+        operands = [a if i in read or variable_of(a) else a.detach() for i, a in enumerate(operands)]
         if is_recorded(operands):
             return call_recorded(gradient, operands, len(wrt), run.version)
         return execute(gradient, operands, run.context, run.version)
@@ -328,7 +333,7 @@ class CompiledPullback:
     def reads_cotangent(self, position: int) -> bool:
         """Whether the gradient depends on the cotangent of a result that can have one."""
         number = sum(t.dtype.has_cotangent for t in self.types[:position])
-        return self.forward.derivative.reads_cotangent[number]
+        return self.forward.derivative.traits.reads_cotangent[number]
 
     def origin(self) -> Origin | None:
         if self.function.origin is None:
@@ -408,10 +413,10 @@ def pull_back(
     cotangents: Sequence[NDArray],
     differentiable: bool = False,
     observe: Observe | None = None,
-) -> dict[Variable, NDArray]:
-    """The gradients of the entries, each weighted by its cotangent, by the variables that they depend on. `nodes` are
-    the calls before them, or those of them that depend on some variables. `observe(call, cotangents, gradients)` is
-    called for each of them."""
+) -> dict[Variable, NDArray | None]:
+    """The gradients of the entries, each weighted by its cotangent, by the variables that they depend on; None for one
+    that is zero. `nodes` are the calls before them, or those of them that depend on some variables.
+    `observe(call, cotangents, gradients)` is called for each of them."""
     sums: dict[Entry, NDArray] = {}
     for entry, cotangent in zip(entries, cotangents, strict=True):
         _add(sums, entry, cotangent)
@@ -423,7 +428,8 @@ def pull_back(
         raise MXNetError(str(error)) from cause_of(error)
     finally:
         set_recording(recording)
-    return {e.node: g for e, g in sums.items() if isinstance(e.node, Variable)}
+    reached = {e.node: None for node in nodes for e in node.operands if isinstance(e.node, Variable)}
+    return {**reached, **{e.node: g for e, g in sums.items() if isinstance(e.node, Variable)}}
 
 
 def free(nodes: Sequence[Recorded]) -> None:
@@ -450,8 +456,6 @@ def _reachable(entries: Sequence[Entry]) -> Iterator[Recorded]:
 
 def _pull_node(node: Recorded, sums: dict[Entry, NDArray], differentiable: bool, observe: Observe | None) -> None:
     given = [sums.pop(Entry(node, i), None) for i in range(node.results)]
-    if all(g is None for g in given):
-        return
     assert node.pull is not None
     found = node.pull(given, differentiable)
     if observe is not None:

@@ -383,3 +383,66 @@ def test_a_variable_that_requests_no_gradient_has_zeros_until_a_backward_pass() 
         z = x * y
     with pytest.raises(mx.MXNetError, match="1-th variable because it does not require gradient"):
         autograd.grad(z, [x])
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_no_gradient_is_computed_from_a_zero_cotangent(linked: bool) -> None:
+    """0 times the infinite slope of log at 0 was NaN. The gradients are recorded from MXNet 1.9.1."""
+    functions = (
+        (lambda x: nd.BlockGrad(nd.log(x)), [0, 0, 0]),
+        (lambda x: nd.BlockGrad(1 / x) + x, [1, 1, 1]),
+        (lambda x: nd.BlockGrad(nd.norm(x - x)), [0, 0, 0]),
+        (lambda x: nd.floor(nd.log(x)) + x, [1, 1, 1]),
+        (lambda x: (nd.log(x) > 0) + x, [1, 1, 1]),
+        (lambda x: nd.argmax(nd.softmax(nd.log(x)), axis=0), [0, 0, 0]),
+    )
+    for function, expected in functions:
+        for request, before in (("write", 0), ("add", 9)):
+            x = nd.array([0, 1, 2])
+            x.attach_grad(request)
+            assert x.grad is not None
+            x.grad[:] = 9
+            with autograd.record():
+                y = function(x if linked else _Same()(x))
+            y.backward()
+            assert x.grad.asnumpy().tolist() == [before + g for g in expected]
+        with autograd.record():
+            y = function(x)
+        assert autograd.grad(y, [x])[0].asnumpy().tolist() == expected
+
+
+class _Same(autograd.Function):
+    """A call in Python, with which a tape runs call by call."""
+
+    def forward(self, x: Any) -> Any:
+        return x + 0
+
+    def backward(self, cotangent: Any) -> Any:
+        return cotangent
+
+
+def test_a_batch_norm_whose_gradient_is_zero_updates_its_statistics() -> None:
+    """MXNet calls its gradient, which does that."""
+    x, mean, var = nd.array([[1], [3]]), nd.zeros(1), nd.ones(1)
+    x.attach_grad()
+    with autograd.record():
+        y = nd.BlockGrad(nd.BatchNorm(x, nd.ones(1), nd.zeros(1), mean, var))
+    y.backward()
+    assert mean.asnumpy() == pytest.approx(0.2)
+
+
+def test_a_function_in_python_is_called_with_a_zero_cotangent() -> None:
+    """As in MXNet: its gradient need not be a multiple of the cotangent."""
+
+    class Shifted(autograd.Function):
+        def forward(self, x: Any) -> Any:
+            return x * 2
+
+        def backward(self, cotangent: Any) -> Any:
+            return cotangent + 3
+
+    x = variable(1, 2)
+    with autograd.record():
+        y = nd.BlockGrad(Shifted()(x))
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [3, 3]

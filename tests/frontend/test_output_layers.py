@@ -147,6 +147,7 @@ def second_gradient(function: Callable[[Any, Any], Any], hybridize: bool) -> tup
         (lambda F, a: F.sin(F.make_loss(F.sin(a))), 3.2556, -4.1829),
         (lambda F, a: F.exp(F.MakeLoss(F.exp(a))), 17.0130, 17.0130),
         (lambda F, a: F.MakeLoss(F.sin(a)) * 2, 3.2556, -4.1829),
+        (lambda F, a: F.elemwise_add(F.MakeLoss(F.sin(a)), F.sin(a)), 6.5111, -8.3658),
     ],
 )
 def test_second_gradients_do_not_contain_the_gradient_of_a_loss_again(
