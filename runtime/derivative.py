@@ -112,7 +112,7 @@ class Compiled:
 
 
 class Traits(NamedTuple):
-    """What the graph of a backward program tells about gradients.
+    """What is known of gradients from the graph of their backward program.
 
     `reads_cotangent`, for each output that can have a cotangent: whether the gradients depend on it; a loss ignores it.
     `zero`, for each gradient: True if it is zero for any cotangents. `has_own`: True if gradients can differ from zero
