@@ -78,5 +78,9 @@ class DetHorizontalFlipAug(DetAugmenter):
     def __call__(self, src: NDArray, label: np.ndarray) -> Labelled:
         if random.random() < self.p:
             src = flip_columns(src)
-            label[:, 1], label[:, 3] = 1.0 - label[:, 3], 1.0 - label[:, 1]
+            self._flip_label(label)
         return src, label
+
+    def _flip_label(self, label: np.ndarray) -> None:
+        """Reverse the columns of labels in place."""
+        label[:, 1], label[:, 3] = 1.0 - label[:, 3], 1.0 - label[:, 1]

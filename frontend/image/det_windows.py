@@ -116,7 +116,7 @@ class DetRandomCropAug(_RandomWindowAug):
                 continue
             w, h = size
             y, x = random.randint(0, max(0, height - h)), random.randint(0, max(0, width - w))
-            if self._covers_enough(label, (x, y, w, h), height, width):
+            if self._check_satisfy_constraints(label, x, y, x + w, y + h, width, height):
                 moved = self._update_labels(label, (x, y, w, h), height, width)
                 if moved is not None:
                     return x, y, w, h, moved
@@ -142,17 +142,29 @@ class DetRandomCropAug(_RandomWindowAug):
             w = round(h * ratio)
         return (w, h) if least <= w * h <= greatest and 0 <= w <= width and 0 <= h <= height else None
 
-    def _covers_enough(self, label: np.ndarray, window: Window, height: int, width: int) -> bool:
-        """True if the window covers enough of each object of more than two pixels that it meets."""
-        x, y, w, h = window
-        if w * h < 2:
+    def _calculate_areas(self, label: np.ndarray) -> np.ndarray:
+        return _areas(label)
+
+    def _intersect(self, label: np.ndarray, xmin: float, ymin: float, xmax: float, ymax: float) -> np.ndarray:
+        """The parts of boxes that are in a window, all in fractions of the image; zeros for a box outside of it."""
+        parts = label.copy()
+        parts[:, :2] = np.maximum(label[:, :2], _vector(label, xmin, ymin))
+        parts[:, 2:4] = np.minimum(label[:, 2:4], _vector(label, xmax, ymax))
+        parts[(parts[:, :2] >= parts[:, 2:4]).any(1)] = 0
+        return parts
+
+    def _check_satisfy_constraints(
+        self, label: np.ndarray, xmin: int, ymin: int, xmax: int, ymax: int, width: int, height: int
+    ) -> bool:
+        """True if a window, in pixels, covers enough of each object of more than two pixels that it meets."""
+        if (xmax - xmin) * (ymax - ymin) < 2:
             return False
-        areas = _areas(label[:, 1:])
+        areas = self._calculate_areas(label[:, 1:])
         large = areas * width * height > 2
-        boxes = label[large, 1:5]
-        low = np.maximum(boxes[:, :2], _vector(label, x / width, y / height))
-        high = np.minimum(boxes[:, 2:], _vector(label, (x + w) / width, (y + h) / height))
-        covered = _areas(np.hstack([low, high])) * (low < high).all(1) / areas[large]
+        if not large.any():
+            return False
+        parts = self._intersect(label[large, 1:], xmin / width, ymin / height, xmax / width, ymax / height)
+        covered = self._calculate_areas(parts) / areas[large]
         covered = covered[covered > 0]
         return bool(covered.size) and bool(covered.min() > self.min_object_covered)
 
@@ -164,7 +176,7 @@ class DetRandomCropAug(_RandomWindowAug):
         moved[:, 1:5] /= _vector(label, w, h, w, h)
         moved[:, 1:5] = moved[:, 1:5].clip(0, 1)
         with np.errstate(invalid="ignore", divide="ignore"):  # a box without area does not stay
-            coverage = _areas(moved[:, 1:]) * w * h / _areas(label[:, 1:])
+            coverage = self._calculate_areas(moved[:, 1:]) * w * h / self._calculate_areas(label[:, 1:])
         stays = (moved[:, 3] > moved[:, 1]) & (moved[:, 4] > moved[:, 2]) & (coverage > self.min_eject_coverage)
         return moved[stays] if stays.any() else None
 

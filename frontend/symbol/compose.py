@@ -110,6 +110,40 @@ def _initialize_states(node: SymNode) -> None:
             entry.node.attrs.setdefault("__init__", initializers[i])
 
 
+def without_inputs(entries: Sequence[Entry]) -> list[Entry]:
+    """The visible outputs of a new node, without a name and inputs, of the operator that computes `entries`.
+
+    `with_inputs` adds inputs. MXNetError if they are outputs of several nodes, or a variable.
+    """
+    node = entries[0].node
+    if node.is_variable or any(entry.node is not node for entry in entries):
+        raise MXNetError("Generating atomic symbol from other symbol only works for nongrouped symbol.")
+    made = SymNode(node.op, "", dict(node.attrs), location=user_location())
+    made.subgraphs = node.subgraphs
+    return [Entry(made, i) for i in range(made.visible_outputs)]
+
+
+def lacks_inputs(entries: Sequence[Entry]) -> bool:
+    """True for the outputs of a node that `without_inputs` made."""
+    node = entries[0].node
+    return not node.is_variable and not node.inputs and not node.name and bool(type(node.operator).inputs)
+
+
+def with_inputs(
+    entries: Sequence[Entry], args: Sequence[Any], kwargs: Mapping[str, Any], name: str | None
+) -> list[Entry]:
+    """The outputs of a copy of the node without inputs that computes `entries`, with these inputs and this name."""
+    node = entries[0].node.copy()
+    node.name = name or ""
+    _attach(node, node.operator.input_names(len(args) or len(kwargs)), args, kwargs)
+    try:
+        node.operator.require_inputs(len(node.inputs))
+    except ValueError as error:
+        raise MXNetError(f"{node.op} {node.name!r}: {error}") from None
+    update_versions(node)
+    return [entry._replace(node=node) for entry in entries]
+
+
 def replacements(entries: Sequence[Entry], kwargs: Mapping[str, Any]) -> dict[SymNode, Entry]:
     """The variables of a graph that `kwargs` replaces by name, with their replacements. MXNetError for a name that is
     not a variable of the graph."""

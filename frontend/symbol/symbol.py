@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..artifacts import write_atomically
 from ..base import MXNetError, NotImplementedForSymbol
 from ..tracebacks import api_boundary, cause_of
-from .compose import hidden_attrs, replacements
+from .compose import hidden_attrs, lacks_inputs, replacements, with_inputs, without_inputs
 from .files import from_json, to_json
 from .infer import Dtypes, PartialShapes, Shapes, debug_text, infer_shape, infer_type
 from .node import HIDDEN_KEYS, Entry, SymNode, copy_nodes, depth_first
@@ -139,6 +139,8 @@ class Symbol:
         node = self._node()
         if node is None:
             return None
+        if key == "name":
+            return node.name
         if key == "_value_index":
             return ", ".join(str(entry.index) for entry in self._entries)
         return node.attrs.get(key, node.attrs.get(f"__{key}__") if key in HIDDEN_KEYS else None)
@@ -157,19 +159,20 @@ class Symbol:
         return {node.name: _listed(node.attrs) for node in depth_first(self._entries) if node.attrs}
 
     def _set_attr(self, **kwargs: Any) -> None:
-        """Set attributes, which are strings, of the symbol's only node. MXNetError for a name that is not a parameter
-        of its operator."""
+        """Set attributes, which are strings, of the symbol's only node; `name` is its name. MXNetError for a name that
+        is not a parameter of its operator."""
         node = self._node()
         if node is None:
             raise MXNetError("attributes can be set on one node only; this symbol is a group")
         if not all(isinstance(value, str) for value in kwargs.values()):
             raise ValueError(f"Set Attr only accepts string values: {kwargs}")
+        name = kwargs.pop("name", node.name)
         changed = node.copy()
         changed.attrs.update(hidden_attrs(kwargs, node.op))
         changed._operator = None
         if not node.is_variable:
             node._operator = changed.operator  # raises MXNetError for unknown parameters
-        node.attrs = changed.attrs
+        node.attrs, node.name = changed.attrs, name
 
     # --- composition ------------------------------------------------------------------------------------------------
 
@@ -183,12 +186,19 @@ class Symbol:
         for value in (*args, *kwargs.values()):
             if not isinstance(value, Symbol):
                 raise TypeError("Compose expect `Symbol` as arguments")
+        if lacks_inputs(self._entries):
+            self._entries = with_inputs(self._entries, args, kwargs, name)
+            return
         if args:
             raise MXNetError("General composition only support kwargs for now")
         replaced = replacements(self._entries, kwargs)
         self._entries = copy_nodes(self._entries, replaced)
         if name:
             self._entries[0].node.name = name
+
+    def _gen_atomic_symbol(self) -> Symbol:
+        """A symbol of the same operator without inputs, which a call of the symbol adds."""
+        return Symbol(without_inputs(self._entries))
 
     def __copy__(self) -> Symbol:
         return Symbol(copy_nodes(self._entries))

@@ -207,3 +207,27 @@ def test_an_executor_shows_its_optimized_symbol_and_keeps_its_monitor() -> None:
     assert smaller.forward()[0].shape == (2, 3) and names == [b"fc_output"]
     with pytest.raises(TypeError, match="ctx"):
         net.simple_bind("cpu", x=(4, 2))
+
+
+def test_an_operator_without_its_inputs() -> None:
+    """`_gen_atomic_symbol`, with which wrappers of operators insert casts. Recorded from MXNet 1.9.1."""
+    dense: Any = mx.sym.FullyConnected(mx.sym.var("a"), num_hidden=3, name="fc", attr={"__mood__": "calm"})
+    atomic = dense._gen_atomic_symbol()
+    assert (atomic.name, atomic.list_inputs(), atomic.list_outputs()) == ("", [], ["output"])
+    assert atomic.list_attr() == {"num_hidden": "3", "__mood__": "calm"}
+    again = atomic(*dense.get_children())
+    again._set_attr(name="fc")
+    assert again.name == again.attr("name") == "fc" and again.tojson() == dense.tojson()
+    assert atomic(data=mx.sym.var("q"), name="new").list_arguments() == ["q", "new_weight", "new_bias"]
+    split: Any = mx.sym.split(mx.sym.var("a"), num_outputs=3)
+    assert split[1]._gen_atomic_symbol()(mx.sym.var("b")).list_outputs() == ["output0", "output1", "output2"]
+    norm: Any = mx.sym.BatchNorm(mx.sym.var("a"), name="bn")
+    made = norm._gen_atomic_symbol()(*norm.get_children())
+    assert made.list_auxiliary_states() == ["bn_moving_mean", "bn_moving_var"]
+    joined: Any = mx.sym.concat(dense, dense)
+    for wrong in (lambda: atomic(dense, dense, dense, dense), lambda: joined._gen_atomic_symbol()(dense)):
+        with pytest.raises(mx.MXNetError, match=r"inputs|num_args=2"):
+            wrong()
+    for several in (mx.sym.Group([dense, split]), mx.sym.var("a")):
+        with pytest.raises(mx.MXNetError, match="only works for nongrouped symbol"):
+            several._gen_atomic_symbol()

@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 Sizes = int | Sequence[int]
+Shape = tuple[int, ...]
 
 
 def _sizes(value: Sizes, dimensions: int) -> tuple[int, ...]:
@@ -55,52 +56,56 @@ class _BaseConvRNNCell(HybridRecurrentCell):
         self,
         input_shape: Sequence[int],
         hidden_channels: int,
-        kernels: tuple[Sizes, Sizes],
+        i2h_kernel: Sizes,
+        h2h_kernel: Sizes,
         i2h_pad: Sizes,
-        dilations: tuple[Sizes, Sizes],
-        initializers: tuple[Any, Any, Any, Any],
+        i2h_dilate: Sizes,
+        h2h_dilate: Sizes,
+        i2h_weight_initializer: Any,
+        h2h_weight_initializer: Any,
+        i2h_bias_initializer: Any,
+        h2h_bias_initializer: Any,
+        dims: int,
         conv_layout: str,
         activation: Any,
-        prefix: str | None,
-        params: Any,
+        prefix: str | None = None,
+        params: Any = None,
     ) -> None:
         super().__init__(prefix=prefix, params=params)
-        dimensions = len(conv_layout) - 2
         self._hidden_channels, self._input_shape = hidden_channels, input_shape
         self._conv_layout, self._activation = conv_layout, activation
-        self._channel_axis = conv_layout.find("C")
-        self._stride = (1,) * dimensions
-        self._i2h_kernel, self._h2h_kernel = (_sizes(kernel, dimensions) for kernel in kernels)
-        self._i2h_dilate, self._h2h_dilate = (_sizes(dilate, dimensions) for dilate in dilations)
-        self._i2h_pad = _sizes(i2h_pad, dimensions)
+        self._stride = (1,) * dims
+        self._i2h_kernel, self._h2h_kernel = _sizes(i2h_kernel, dims), _sizes(h2h_kernel, dims)
+        self._i2h_dilate, self._h2h_dilate = _sizes(i2h_dilate, dims), _sizes(h2h_dilate, dims)
+        self._i2h_pad = _sizes(i2h_pad, dims)
         if any(k % 2 == 0 for k in self._h2h_kernel):
-            raise AssertionError(f"Only support odd number, get h2h_kernel= {kernels[1]}")
-        self._h2h_pad = tuple(d * (k - 1) // 2 for d, k in zip(self._h2h_dilate, self._h2h_kernel, strict=True))
-        self._in_channels = input_shape[self._channel_axis - 1]
-        self._state_shape = self._with_channels(hidden_channels, self._extents(), ())
-        self._make_parameters(self._shapes(), dict(zip(self._shapes(), initializers, strict=True)))
+            raise AssertionError(f"Only support odd number, get h2h_kernel= {h2h_kernel}")
+        decided = self._decide_shapes()
+        self._channel_axis, self._in_channels, i2h_shape, h2h_shape, self._h2h_pad, self._state_shape = decided
+        rows = (hidden_channels * self._num_gates,)
+        shapes = {"i2h_weight": i2h_shape, "h2h_weight": h2h_shape, "i2h_bias": rows, "h2h_bias": rows}
+        initializers = (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
+        self._make_parameters(shapes, dict(zip(shapes, initializers, strict=True)))
 
     @property
     def _num_gates(self) -> int:
         return len(self._gate_names)
 
-    def _with_channels(self, channels: int, extents: Sequence[int], before: tuple[int, ...]) -> tuple[int, ...]:
-        """Channels and extents in the order of the layout."""
-        return (*before, channels, *extents) if self._channel_axis == 1 else (*before, *extents, channels)
+    def _decide_shapes(self) -> tuple[int, int, Shape, Shape, Shape, Shape]:
+        """The channel axis, the channels of the input, the shapes of both weights, the padding of the recurrent
+        convolution, and the shape of the states."""
+        axis, hidden = self._conv_layout.find("C"), self._hidden_channels
+        channels = self._input_shape[axis - 1]
+        spatial = self._input_shape[1:] if axis == 1 else self._input_shape[:-1]
+        extents = _get_conv_out_size(spatial, self._i2h_kernel, self._i2h_pad, self._i2h_dilate)
+        h2h_pad = tuple(d * (k - 1) // 2 for d, k in zip(self._h2h_dilate, self._h2h_kernel, strict=True))
 
-    def _extents(self) -> tuple[int, ...]:
-        """Spatial extents of the states."""
-        spatial = self._input_shape[1:] if self._channel_axis == 1 else self._input_shape[:-1]
-        return _get_conv_out_size(spatial, self._i2h_kernel, self._i2h_pad, self._i2h_dilate)
+        def shape(count: int, sizes: Shape) -> Shape:
+            return (count, *sizes) if axis == 1 else (*sizes, count)
 
-    def _shapes(self) -> dict[str, Sequence[int]]:
-        rows = self._hidden_channels * self._num_gates
-        return {
-            "i2h_weight": self._with_channels(self._in_channels, self._i2h_kernel, (rows,)),
-            "h2h_weight": self._with_channels(self._hidden_channels, self._h2h_kernel, (rows,)),
-            "i2h_bias": (rows,),
-            "h2h_bias": (rows,),
-        }
+        rows = hidden * self._num_gates
+        i2h_shape, h2h_shape = (rows, *shape(channels, self._i2h_kernel)), (rows, *shape(hidden, self._h2h_kernel))
+        return axis, channels, i2h_shape, h2h_shape, h2h_pad, shape(hidden, extents)
 
     def __repr__(self) -> str:
         shape = self._reg_params["i2h_weight"].shape or (0, 0)
@@ -112,10 +117,17 @@ class _BaseConvRNNCell(HybridRecurrentCell):
         return [{"shape": shape, "__layout__": self._conv_layout} for _ in range(self._states)]
 
     def _conv_forward(
-        self, F: Any, inputs: Any, states: Any, i2h: tuple[Any, Any], h2h: tuple[Any, Any]
-    ) -> tuple[str, Any, Any]:
-        """The name prefix of this step, the convolution of the input, and the convolution of the last output."""
-        prefix = f"t{self._counter}_"
+        self,
+        F: Any,
+        inputs: Any,
+        states: Any,
+        i2h_weight: Any,
+        h2h_weight: Any,
+        i2h_bias: Any,
+        h2h_bias: Any,
+        prefix: str,
+    ) -> tuple[Any, Any]:
+        """The convolution of the input, and that of the last output. `prefix` is that of their names."""
         options = {
             "num_filter": self._hidden_channels * self._num_gates,
             "stride": self._stride,
@@ -123,8 +135,8 @@ class _BaseConvRNNCell(HybridRecurrentCell):
         }
         from_input = F.Convolution(
             data=inputs,
-            weight=i2h[0],
-            bias=i2h[1],
+            weight=i2h_weight,
+            bias=i2h_bias,
             kernel=self._i2h_kernel,
             pad=self._i2h_pad,
             dilate=self._i2h_dilate,
@@ -133,15 +145,15 @@ class _BaseConvRNNCell(HybridRecurrentCell):
         )
         from_state = F.Convolution(
             data=states[0],
-            weight=h2h[0],
-            bias=h2h[1],
+            weight=h2h_weight,
+            bias=h2h_bias,
             kernel=self._h2h_kernel,
             pad=self._h2h_pad,
             dilate=self._h2h_dilate,
             name=prefix + "h2h",
             **options,
         )
-        return prefix, from_input, from_state
+        return from_input, from_state
 
 
 class _ConvRNNCell(_BaseConvRNNCell):
@@ -153,7 +165,8 @@ class _ConvRNNCell(_BaseConvRNNCell):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
     ) -> Any:
-        prefix, i2h, h2h = self._conv_forward(F, inputs, states, (i2h_weight, i2h_bias), (h2h_weight, h2h_bias))
+        prefix = f"t{self._counter}_"
+        i2h, h2h = self._conv_forward(F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias, prefix)
         output = self._get_activation(F, i2h + h2h, self._activation, name=prefix + "out")
         return output, [output]
 
@@ -170,7 +183,8 @@ class _ConvLSTMCell(_BaseConvRNNCell):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
     ) -> Any:
-        prefix, i2h, h2h = self._conv_forward(F, inputs, states, (i2h_weight, i2h_bias), (h2h_weight, h2h_bias))
+        prefix = f"t{self._counter}_"
+        i2h, h2h = self._conv_forward(F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias, prefix)
         sliced = F.SliceChannel(i2h + h2h, num_outputs=4, name=prefix + "slice", axis=self._channel_axis)
         input_gate = F.Activation(sliced[0], act_type="sigmoid", name=prefix + "i")
         forget_gate = F.Activation(sliced[1], act_type="sigmoid", name=prefix + "f")
@@ -192,7 +206,8 @@ class _ConvGRUCell(_BaseConvRNNCell):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
     ) -> Any:
-        prefix, i2h, h2h = self._conv_forward(F, inputs, states, (i2h_weight, i2h_bias), (h2h_weight, h2h_bias))
+        prefix = f"t{self._counter}_"
+        i2h, h2h = self._conv_forward(F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias, prefix)
         axis = self._channel_axis
         i2h_r, i2h_z, i2h = F.SliceChannel(i2h, num_outputs=3, name=prefix + "i2h_slice", axis=axis)
         h2h_r, h2h_z, h2h = F.SliceChannel(h2h, num_outputs=3, name=prefix + "h2h_slice", axis=axis)
@@ -227,10 +242,16 @@ class _Conv1D(_BaseConvRNNCell):
         super().__init__(
             input_shape,
             hidden_channels,
-            (i2h_kernel, h2h_kernel),
+            i2h_kernel,
+            h2h_kernel,
             i2h_pad,
-            (i2h_dilate, h2h_dilate),
-            (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer),
+            i2h_dilate,
+            h2h_dilate,
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+            1,
             conv_layout,
             activation,
             prefix,
@@ -262,10 +283,16 @@ class _Conv2D(_BaseConvRNNCell):
         super().__init__(
             input_shape,
             hidden_channels,
-            (i2h_kernel, h2h_kernel),
+            i2h_kernel,
+            h2h_kernel,
             i2h_pad,
-            (i2h_dilate, h2h_dilate),
-            (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer),
+            i2h_dilate,
+            h2h_dilate,
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+            2,
             conv_layout,
             activation,
             prefix,
@@ -297,10 +324,16 @@ class _Conv3D(_BaseConvRNNCell):
         super().__init__(
             input_shape,
             hidden_channels,
-            (i2h_kernel, h2h_kernel),
+            i2h_kernel,
+            h2h_kernel,
             i2h_pad,
-            (i2h_dilate, h2h_dilate),
-            (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer),
+            i2h_dilate,
+            h2h_dilate,
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+            3,
             conv_layout,
             activation,
             prefix,
