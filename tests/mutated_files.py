@@ -37,14 +37,16 @@ from mutations import Random, mutate_bytes, mutate_text_of_json
 from mxforge.codegen.llvm.schedule.kinds import RegisterTile, TileSchedule, WinogradSchedule
 from mxforge.codegen.llvm.schedule.tuned import entry_of
 from mxforge.codegen.manifest import ManifestError, program_from_bytes
-from mxforge.frontend.artifacts import ArtifactError
+from mxforge.frontend.artifacts import ArtifactError, pickles
 from mxforge.frontend.artifacts.named_arrays import read_safetensors, write_safetensors
 from mxforge.frontend.artifacts.numpy_files import read_npy, read_npz
+from mxforge.frontend.optimizer import states
 from mxforge.frontend.optimizer.updater import load_states
 from mxforge.runtime.compiled_folder import MANIFEST, PROGRAM, CompiledFolderError, read_folder
 from mxforge.runtime.threads import get_num_threads, set_num_threads
 from mxforge.runtime.tuning import TuningError, read_tables, write_tables
 from mxforge.tools.main import main as mxforge_command
+from random_pickles import mutate_pickle
 
 DATA = Path(__file__).parent / "data"
 SECONDS = 5.0
@@ -202,7 +204,28 @@ def _expected(error: type[Exception]) -> Iterator[None]:
 
 
 def _read_states(path: Path) -> None:
-    load_states(mx.optimizer.get_updater(mx.optimizer.SGD()), path)
+    """Read states, and check that no class, no module and no context has changed."""
+    before = _shared()
+    try:
+        load_states(mx.optimizer.get_updater(mx.optimizer.SGD()), path)
+    finally:
+        assert _shared() == before, "the file has changed a class, a module or a context"
+
+
+def _shared() -> list[Any]:
+    """What a program shares with the states that it reads."""
+    classes = [*_subclasses(mx.optimizer.Optimizer), *_subclasses(mx.lr_scheduler.LRScheduler), *_SHARED]
+    modules = (states, pickles, mx.optimizer, mx.lr_scheduler, mx.context, os, sys)
+    return [mx.current_context().device_id, *({k: id(v) for k, v in vars(at).items()} for at in (*classes, *modules))]
+
+
+_SHARED = (mx.nd.NDArray, mx.nd.sparse.RowSparseNDArray, mx.Context, pickles.Name, pickles.Unfinished)
+
+
+def _subclasses(cls: type) -> Iterator[type]:
+    yield cls
+    for sub in cls.__subclasses__():
+        yield from _subclasses(sub)
 
 
 def _read_folder(path: Path) -> None:
@@ -251,7 +274,9 @@ def formats(folder: Path) -> dict[str, Format]:
         ),
         "symbol": Format(tuple(_symbols(folder)), BOTH, _read_symbol, (mx.MXNetError,)),
         "infer": Format(tuple(_symbols(folder)), (mutate_text_of_json,), _infer, (mx.MXNetError,), names_file=False),
-        "states": Format(tuple(_states(folder)), (mutate_bytes,), _read_states, (pickle.UnpicklingError,)),
+        "states": Format(
+            tuple(_states(folder)), (mutate_bytes, mutate_pickle), _read_states, (pickle.UnpicklingError,)
+        ),
         "record": Format(tuple(_records(folder)), (mutate_bytes,), _read_records, (mx.MXNetError,)),
         "index": Format((folder / "x.idx",), (mutate_bytes,), _read_index, (mx.MXNetError,)),
         "folder": Format(tuple(_folders(folder)), BOTH, _read_folder, (CompiledFolderError,)),

@@ -190,7 +190,7 @@ class _Reader:
     def sparse(self, storage: int, shape: Shape, stored: Shape) -> CSRData | RowSparseData:
         flag = self.context_and_flag()
         headers = [(self.number("<i", f"the dtype of {name}"), self.shape()) for name in AUXILIARIES[storage]]
-        data = self.data(stored, flag)
+        data = self.data((*headers[-1][1], *stored[1:]), flag)  # MXNet's own can be outdated
         auxiliaries = [self.indices(shape, flag) for flag, shape in headers]
         array = CSRData(shape, data, *auxiliaries[::-1]) if storage == CSR else RowSparseData(shape, data, *auxiliaries)
         if problem := sparse_problem(array):
