@@ -9,16 +9,12 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.metadata
-import importlib.util
 import inspect
-import os
-import tempfile
+import linecache
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ...ir.lazy_dataclass import dataclass
-from ...ir.settings import settings
 from .cubin import KernelResources, read_resources
 from .emit import TritonSource
 from .gpu import Gpu
@@ -40,13 +36,13 @@ class CompiledKernel:
     resources: KernelResources
 
 
-def compile_triton(source: TritonSource, target: Gpu, folder: Path | None = None) -> CompiledKernel:
-    """Compile for `target`. The generated module is stored in `folder` (default: the compile cache) for debuggers.
+def compile_triton(source: TritonSource, target: Gpu) -> CompiledKernel:
+    """Compile for `target`.
 
     ModuleNotFoundError if Triton is not installed; ValueError if the kernel needs more shared memory than a block has.
     """
     pipeline = _Pipeline(source, target)
-    module, forms = pipeline.start(load_function(source, folder or _cache_folder())), dict[str, Any]()
+    module, forms = pipeline.start(load_function(source)), dict[str, Any]()
     for name, stage in pipeline.stages.items():
         module = stage(module, pipeline.metadata)
         forms[name] = str(module) if name in ("ttir", "ptx") else module
@@ -59,10 +55,10 @@ def compile_triton(source: TritonSource, target: Gpu, folder: Path | None = None
     return CompiledKernel(source.name, forms["ttir"], forms["ptx"], forms["cubin"], shared, warps, resources)
 
 
-def lower_to_ttir(source: TritonSource, target: Gpu, folder: Path | None = None) -> str:
+def lower_to_ttir(source: TritonSource, target: Gpu) -> str:
     """The kernel in Triton's MLIR dialect, canonicalised: the result of the first stage."""
     pipeline = _Pipeline(source, target)
-    module = pipeline.start(load_function(source, folder or _cache_folder()))
+    module = pipeline.start(load_function(source))
     return str(pipeline.stages["ttir"](module, pipeline.metadata))
 
 
@@ -136,29 +132,14 @@ def _import_triton() -> _Triton:
     return _Triton(ASTSource, Language.TRITON)
 
 
-def load_function(source: TritonSource, folder: Path) -> Any:
-    """The `@triton.jit` function, from a module written to `folder`: Triton reads a function's source from its file."""
-    digest = hashlib.sha256(source.text.encode()).hexdigest()[:24]
-    path = folder / f"{source.name}_{digest}.py"
-    if not path.exists():
-        _write(path, source.text)
-    spec = importlib.util.spec_from_file_location(f"mxforge_triton_{digest}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, source.name)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write the file and rename it, so that other processes never read an incomplete module."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    os.replace(name, path)
-
-
-def _cache_folder() -> Path:
-    chosen = settings().cache_dir
-    base = chosen or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mxforge"
-    return base / "triton"
+def load_function(source: TritonSource) -> Any:
+    """The `@triton.jit` function. Triton reads its text by `inspect`, which finds it in `linecache`: in a file, another
+    user could replace it."""
+    file = f"<{source.name} {hashlib.sha256(source.text.encode()).hexdigest()[:24]}>"
+    scope: dict[str, Any] = {"__name__": "mxforge_triton"}
+    linecache.cache[file] = len(source.text), None, source.text.splitlines(keepends=True), file
+    try:
+        exec(compile(source.text, file, "exec"), scope)
+    finally:
+        del linecache.cache[file]
+    return scope[source.name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from mxforge.codegen.triton.cubin import read_resources
 from mxforge.codegen.triton.emit import TritonSource, emit_triton
 from mxforge.codegen.triton.schedule import schedule_triton
 from mxforge.codegen.triton.target import SM90, GpuTarget
+from mxforge.ir.settings import settings
 from mxforge.ir.types import DType
 
 SM80 = GpuTarget(80, 163 << 10, 108)
@@ -83,12 +85,24 @@ def test_too_much_shared_memory_is_refused() -> None:
         compile_triton(gemm_source(128), replace(SM90, shared_bytes=1024))
 
 
-def test_module_is_stored_in_the_requested_folder(tmp_path: Path) -> None:
+def test_no_code_of_a_folder_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other users can write to the folder of the cache."""
     source = gemm_source(64)
-    for _ in range(2):
-        compile_triton(source, SM90, tmp_path)
-    (file,) = tmp_path.glob("*.py")  # its byte code can be beside it
-    assert file.read_text() == source.text
+    planted = tmp_path / "triton" / f"{source.name}_{sha256(source.text.encode()).hexdigest()[:24]}.py"
+    planted.parent.mkdir()
+    planted.write_text("raise AssertionError('code of another user has run')")
+    tmp_path.chmod(0o777)
+    monkeypatch.setenv("MXFORGE_CACHE_DIR", str(tmp_path))
+    settings.cache_clear()
+    try:
+        compile_triton(source, SM90)
+    finally:
+        settings.cache_clear()
+    assert list(tmp_path.rglob("*.*")) == [planted]
+
+
+def test_two_kernels_of_one_name_have_their_own_text() -> None:
+    assert compile_triton(gemm_source(64), SM90).ttir != compile_triton(gemm_source(128), SM90).ttir
 
 
 def test_missing_triton_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
