@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import prod
 
 from ..ir.dialects.core import Concat, Constant, Fused, HostCallback, Relayout, Reshape, Slice
 from ..ir.graph import Graph, Node, Op, Value
 from ..ir.lazy_dataclass import dataclass
+from ..ir.once import once
 from ..ir.types import TensorType
 
 
@@ -35,7 +35,7 @@ class Sharing:
     prepared: frozenset[Value]
     placed: frozenset[tuple[Value, int]]
 
-    @cached_property
+    @once
     def _resolved(self) -> dict[Value, View]:
         """Results of `resolve`. Concatenations of concatenations have long chains of views, and many readers."""
         return {}

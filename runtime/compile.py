@@ -66,6 +66,8 @@ def executable_for(graph: Graph, options: Options | None = None, device: Device 
     Raises GraphError, which names the node that cannot be compiled, and ValueError for an unknown target.
     """
     options = options or Options()
+    if device is not HOST:  # its programs have fixed shapes
+        options = replace(options, dynamic=False)
     chosen = settings()
     if graph.calls_python():
         return _make(graph, options, device, chosen)
@@ -75,8 +77,8 @@ def executable_for(graph: Graph, options: Options | None = None, device: Device 
 
 
 def _make(graph: Graph, options: Options, device: Device, chosen: Settings) -> Runnable:
-    if device is not HOST:  # its programs have fixed shapes
-        return _compiled(graph, replace(options, dynamic=False), device)
+    if device is not HOST:
+        return _compiled(graph, options, device)
     if chosen.target == "reference":
         from .reference import ReferenceExecutable
 
@@ -146,12 +148,17 @@ def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
     if graph.calls_python():
         return device.load(compile_program(graph, options, target))
     key = disk_key(graph, options, target)
-    stored = _stored(StoredProgram(key, graph.name, graph.names()), device.load)
-    if stored is not None:
-        return stored
-    program = compile_program(graph, options, target)
-    _write(key, program_to_bytes(program))
-    return device.load(program)
+    found = _stored(StoredProgram(key, graph.name, graph.names()), device.load)
+    if found is not None:
+        return found
+    in_memory = device.name, settings().target, key
+    with _compiling:
+        found = _programs.find(in_memory)  # another thread can have compiled it in the meantime
+        if found is None:
+            program = compile_program(graph, options, target)
+            _write(key, program_to_bytes(program))
+            found = _programs.add(in_memory, device.load(program))
+    return found
 
 
 class StoredProgram(NamedTuple):

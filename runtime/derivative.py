@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..ir.dialects.core.split import Source, Split
 from ..ir.dialects.core.vanishing import zero_values
 from ..ir.graph import Graph, Value
+from ..ir.locks import ForkSafeLock
+from ..ir.once import once
 from ..ir.types import TensorType
 from ..passes.manager import Context, Options
 from ..passes.training import gradient_of, lowered_for_gradients, training_graphs, with_stored_inputs
@@ -49,8 +50,9 @@ class Differentiable:
         self.graph, self.options, self.device, self.origin = graph, options, device, origin
         self._derivatives: dict[tuple[tuple[int, ...], tuple[int, ...]], Derivative] = {}
         self._gradients: dict[tuple[int, ...], Differentiable] = {}
+        self._lock = ForkSafeLock()
 
-    @cached_property
+    @once
     def specialization(self) -> Specialization:
         """The compiled graph."""
         executable = executable_for(self.graph, self.options, self.device)
@@ -71,13 +73,20 @@ class Differentiable:
         key = tuple(wrt), tuple(rows)
         found = self._derivatives.get(key)
         if found is None:
-            record = self._record(key)
-            found = None if record is None else _stored_derivative(record, key[0], self.device)
-            if found is None:
-                split = training_graphs(self.graph, key[0], self._context(), key[1])
-                found = _derivative(key[0], split, self.options, self.device, record)
-            self._derivatives[key] = found
+            with self._lock:
+                found = self._derivatives.get(key)
+                if found is None:
+                    found = self._derivatives[key] = self._derived(key)
         return found
+
+    def _derived(self, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Derivative:
+        """The derivative, which is on disk or made here."""
+        record = self._record(key)
+        found = None if record is None else _stored_derivative(record, key[0], self.device)
+        if found is not None:
+            return found
+        split = training_graphs(self.graph, key[0], self._context(), key[1])
+        return _derivative(key[0], split, self.options, self.device, record)
 
     def _record(self, key: tuple[tuple[int, ...], tuple[int, ...]]) -> str | None:
         """The name on disk of a derivative; None if its programs are not stored."""
@@ -92,10 +101,11 @@ class Differentiable:
         It computes everything from the inputs and keeps nothing of a forward run, so it can be differentiated again.
         """
         key = tuple(wrt)
-        found = self._gradients.get(key)
-        if found is None:
-            graph = gradient_of(lowered_for_gradients(self.graph, key, self._context()), key)
-            found = self._gradients[key] = Differentiable(graph, self.options, self.device)
+        with self._lock:
+            found = self._gradients.get(key)
+            if found is None:
+                graph = gradient_of(lowered_for_gradients(self.graph, key, self._context()), key)
+                found = self._gradients[key] = Differentiable(graph, self.options, self.device)
         return found
 
 
@@ -105,7 +115,7 @@ class Compiled:
     def __init__(self, make: Callable[[], Specialization], device: Device) -> None:
         self._make, self.device = make, device
 
-    @cached_property
+    @once
     def specialization(self) -> Specialization:
         """The compiled function."""
         return self._make()

@@ -6,7 +6,6 @@ import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from ..frontend.symbol.network import Network
 from ..ir.dialects.mx.shapes import UNKNOWN, PartialShape, is_known
 from ..ir.graph import Graph
 from ..ir.lazy_dataclass import dataclass
+from ..ir.once import once
 from ..ir.settings import settings
 from ..ir.suggestions import suggestion
 from ..ir.types import DType, Shape, TensorType
@@ -49,7 +49,7 @@ class Model:
     searched: Path | None = None
     weights: DType = DType.F32
 
-    @cached_property
+    @once
     def types(self) -> dict[str, TensorType]:
         """The types of the parameters by name."""
         return {name: array._type() for name, array in self.parameters.items()}
@@ -79,7 +79,7 @@ class Model:
             f"input {name!r} is missing: pass --input {name}=FILE (it has no value as a parameter: {reason})"
         )
 
-    @cached_property
+    @once
     def network(self) -> Network:
         return Network(self.symbol._entries)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.graph import GraphError
+from ...ir.once import once
 from ...ir.types import TensorType
 from ...runtime.device import Device, DeviceError
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
@@ -100,7 +101,6 @@ class OperatorSpecialization(Specialization):
         self.scalars = ScalarBlock.of(operator, device)
         self.checks_results, self.checks_operands = operator.checks_results(), operator.checks_operands()
         self._signature = types, training
-        self._differentiable: Differentiable | None = None
         plain = not (self.state or self.random or self.scalars.count)
         self.simple = plain and not (self.checks_results or self.checks_operands)
 
@@ -153,16 +153,14 @@ class OperatorSpecialization(Specialization):
             target._entry = result._entry
         return targets or results
 
-    @property
+    @once
     def differentiable(self) -> Differentiable:
         """The operator as a graph that can be differentiated."""
         from ...runtime.derivative import Differentiable
 
-        if self._differentiable is None:
-            graph, _ = operator_graph(self.operator, *self._signature, own_gradients=True)
-            options = eager_options(self._signature[1])
-            self._differentiable = Differentiable(graph, options, self.device, (self.operator, len(self._signature[0])))
-        return self._differentiable
+        graph, _ = operator_graph(self.operator, *self._signature, own_gradients=True)
+        options = eager_options(self._signature[1])
+        return Differentiable(graph, options, self.device, (self.operator, len(self._signature[0])))
 
     def elsewhere(self, arrays: Sequence[NDArray], out: Out = None, scalars: Sequence[float] = ()) -> Any:
         """The call on the arrays' device, which is not part of a fast path's key. MXNetError for several devices."""

@@ -13,6 +13,7 @@ from ...ir.caches import Cache
 from ...ir.collection import collection_paused
 from ...ir.graph import Graph, GraphError
 from ...ir.lazy_dataclass import dataclass
+from ...ir.once import once
 from ...ir.settings import settings
 from ...ir.types import DType, TensorType
 from ...passes.manager import Options
@@ -230,7 +231,6 @@ class SymbolSpecialization(LazySpecialization):
         built when it is needed if it is None."""
         super().__init__(make, types, function.title, layers, device)
         self.function, self.signature, self.training, self._graph = function, signature, training, graph
-        self._differentiable: Differentiable | None = None
 
     def _use(self, executable: Runnable) -> None:
         super()._use(executable)
@@ -260,17 +260,14 @@ class SymbolSpecialization(LazySpecialization):
         after_call(call, results)
         return results
 
-    @property
+    @once
     def differentiable(self) -> Differentiable:
         """The symbol as a graph that can be differentiated."""
         from ...runtime.derivative import Differentiable
 
-        if self._differentiable is None:
-            graph = self._graph or self.function.graph(self.signature)
-            options = Options(training=self.training, residual_bytes=self.function.flags.residual_bytes)
-            source = self.function.symbol, len(self.signature)
-            self._differentiable = Differentiable(graph, options, self.device, source)
-        return self._differentiable
+        graph = self._graph or self.function.graph(self.signature)
+        options = Options(training=self.training, residual_bytes=self.function.flags.residual_bytes)
+        return Differentiable(graph, options, self.device, (self.function.symbol, len(self.signature)))
 
     def derivative(self, wrt: Sequence[int], rows: Sequence[int] = ()) -> Derivative:
         """Same as `Differentiable.derivative`. MXNetError names an operator that has none."""

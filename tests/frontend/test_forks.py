@@ -56,6 +56,7 @@ fuse.Fuse.run = run
 def work():
     net(mx.nd.ones((2, 4)))
 """
+RECORDING = TRACING.replace("    net(", "    with mx.autograd.record():\n        net(")
 FORK = """
 thread = threading.Thread(target=work)
 thread.start()
@@ -78,6 +79,7 @@ AMID = {
     "numpy's import": IMPORTING.format(module="numpy.linalg"),
     "an import of ours": IMPORTING.format(module="mxforge.codegen.assemble"),
     "tracing": TRACING,
+    "a first recorded call": RECORDING,
 }
 
 
@@ -104,7 +106,7 @@ begun = threading.Event()
 threads = [threading.Thread(target=work, args=(first,)) for first in (1, 1, 5)]
 for thread in threads:
     thread.start()
-begun.wait()
+assert begun.wait(60)
 children = []
 for number in range(8):
     child = os.fork()
@@ -122,3 +124,85 @@ assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
 
 def test_forks_while_threads_call_one_block_with_new_shapes(tmp_path: Path) -> None:
     run_apart(CROWD, tmp_path, warnings="ignore")
+
+
+# Threads make the first recorded calls of their own networks, the process forks meanwhile, and so do the children.
+TRAINING = """
+import os, random, signal, threading
+import mxforge as mx
+def step(width, rows):
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(width, in_units=4, activation="tanh"), mx.gluon.nn.Dense(1, in_units=width))
+    net.initialize(mx.init.One())
+    net.hybridize()
+    x = mx.nd.ones((rows, 4))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = net(x)
+    y.backward()
+    assert x.grad.shape == (rows, 4) and (y.asnumpy() > 0).all()
+def work(seed):
+    draw = random.Random(seed)
+    while not ended.is_set():
+        step(draw.randrange(1, 40), draw.randrange(1, 9))
+        begun.set()
+begun, ended = threading.Event(), threading.Event()
+threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+for thread in threads:
+    thread.start()
+assert begun.wait(60)
+children = []
+for number in range({forks}):
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        step(40 + number, 3)
+        os._exit(0)
+    children.append(child)
+    step(100 + number, 2)
+ended.set()
+for thread in threads:
+    thread.join()
+assert [os.waitpid(child, 0)[1] for child in children] == [0] * {forks}
+"""
+
+
+def test_forks_amid_first_recorded_calls(tmp_path: Path) -> None:
+    run_apart(TRAINING.format(forks=6), tmp_path, warnings="ignore")
+
+
+TOGETHER = """
+import threading, time
+import mxforge as mx
+from mxforge.codegen import driver
+from mxforge.runtime import derivative
+from mxforge.runtime.compile import hash_of
+noted = []
+def noting(function):
+    def run(graph, *args):
+        noted.append((function.__name__, hash_of(graph)))
+        time.sleep(0.02)  # other threads run
+        return function(graph, *args)
+    return run
+driver.compile_graph = noting(driver.compile_graph)
+derivative.training_graphs = noting(derivative.training_graphs)
+net = mx.gluon.nn.Dense(3, in_units=4)
+net.initialize()
+net.hybridize()
+gate = threading.Barrier(6)
+def work():
+    gate.wait()
+    with mx.autograd.record():
+        y = net(mx.nd.ones((2, 4))).sum()
+    y.backward()
+threads = [threading.Thread(target=work) for _ in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert len(noted) == len(set(noted)) and {name for name, _ in noted} == {"compile_graph", "training_graphs"}, noted
+"""
+
+
+def test_first_recorded_calls_of_threads_compile_once(tmp_path: Path) -> None:
+    run_apart(TOGETHER, tmp_path)

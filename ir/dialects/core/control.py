@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from ...graph import Attribute, Graph, GraphError, Node, Value
 from ...hashing import structural_hash
 from ...lazy_dataclass import dataclass
+from ...once import once
 from ...types import DType, TensorType
 from .interpret import interpret
 from .primitive import Array, Arrays, Gradients, Primitive, Types, check_axes, storage
@@ -93,7 +93,7 @@ class Call(Primitive):
     def __hash__(self) -> int:
         return hash(self._structure)
 
-    @cached_property
+    @once
     def _structure(self) -> str:
         return structural_hash(self)
 
