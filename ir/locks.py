@@ -2,54 +2,97 @@
 
 A `ForkSafeLock` guards Python data and is free in the child. State that a child cannot repair (foreign code, the import
 of modules) must not be in use by another thread at the time of a fork: forks wait for it.
+
+Python discards exceptions of the functions that run at a fork, so Ctrl-C is delayed until after it.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from .interrupts import Delay
+
+if TYPE_CHECKING:
+
+    class RLock:
+        """`threading.RLock`, which is no class for type checkers."""
+
+        def acquire(self, blocking: bool = True) -> bool: ...
+        def release(self) -> None: ...
+        def __enter__(self) -> bool: ...
+        def __exit__(self, *error: object) -> None: ...
+        def _at_fork_reinit(self) -> None: ...
+
+else:
+    from _thread import RLock
+
 _POLL_SECONDS = 0.001
+_CLOSED_SECONDS = 0.1
+_RESUME_SECONDS = 0.002
 
 
-class ForkSafeLock:
-    """A re-entrant lock. In a forked child it is free unless the forking thread holds it."""
+class ForkSafeLock(RLock):
+    """A re-entrant lock. In a forked child it is free unless the forking thread holds it.
 
-    __slots__ = ("__weakref__", "_lock")
+    A subclass of Python's, whose methods are not interrupted by Ctrl-C between the acquisition and the `with` block.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
         _locks.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._lock.release()
 
     def renew(self) -> None:
         """Release the lock if its owner is a thread that does not exist in this process."""
-        if self._lock.acquire(blocking=False):  # free, or held by this thread
-            self._lock.release()
+        if self.acquire(blocking=False):  # free, or held by this thread
+            self.release()
         else:
-            self._lock = threading.RLock()
+            self._at_fork_reinit()
+
+    __hash__ = object.__hash__
 
 
 _locks: WeakSet[ForkSafeLock] = WeakSet()
-_forking = threading.RLock()
-_awaited: list[ForkSafeLock] = []
+_forking = ForkSafeLock()  # held from before a fork until after it, and where a `Section` begins
 _busy: list[Callable[[], bool]] = []
-_held: list[ForkSafeLock] = []  # by the forking thread
+_delay = Delay()
 
 
-def await_at_fork(lock: ForkSafeLock) -> ForkSafeLock:
-    """Make forks wait until no other thread holds the lock."""
-    _awaited.append(lock)
-    return lock
+class Section:
+    """Code that a child could not finish. A fork waits while other threads run it, and meanwhile no further thread
+    begins: without that a fork would never see an end if threads take turns."""
+
+    def __init__(self) -> None:
+        self._threads: dict[object, int] = {}  # of each run
+        await_while(self._is_run_by_others)
+
+    @contextmanager
+    def run(self) -> Generator[None]:
+        """Run the body. It can be nested."""
+        this, thread = object(), threading.get_ident()
+        try:
+            if thread in self._threads.values():
+                self._threads[this] = thread
+            else:
+                with _forking:
+                    self._threads[this] = thread
+            yield
+        finally:
+            self._threads.pop(this, None)
+
+    @property
+    def is_run(self) -> bool:
+        """True if a thread runs it."""
+        return bool(self._threads)
+
+    def _is_run_by_others(self) -> bool:
+        thread = threading.get_ident()
+        return any(other != thread for other in tuple(self._threads.values()))
 
 
 def await_while(busy: Callable[[], bool]) -> None:
@@ -58,35 +101,49 @@ def await_while(busy: Callable[[], bool]) -> None:
 
 
 def _before() -> None:
-    _forking.acquire()
-    while True:
-        _hold()
-        if not any(busy() for busy in _busy):
-            return
-        _let_go()
+    """Wait until no other thread runs code that a child could not finish. Sections are open now and then, since such
+    code can wait for a thread that is about to begin one."""
+    _delay.begin()
+    closed = _CLOSED_SECONDS
+    while not _become_quiet(closed):
+        _forking.release()
         time.sleep(_POLL_SECONDS)
+        closed *= 2
 
 
-def _hold() -> None:
-    for lock in tuple(_awaited):
-        lock.__enter__()
-        _held.append(lock)
-
-
-def _let_go() -> None:
-    while _held:
-        _held.pop().__exit__(None, None, None)
+def _become_quiet(seconds: float) -> bool:
+    """Close all sections and wait for this time at most. Returns True if no other thread is busy."""
+    _forking.acquire()
+    end = time.monotonic() + seconds
+    while any(busy() for busy in _busy):
+        if time.monotonic() > end:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
 
 
 def _after() -> None:
-    _let_go()
-    _forking.release()
+    _release()
+    if _delay.end():
+        threading.Thread(target=_interrupt, args=(threading.get_ident(),), daemon=True).start()
+
+
+def _interrupt(thread: int) -> None:
+    """Press Ctrl-C again, after the fork."""
+    time.sleep(_RESUME_SECONDS)
+    signal.pthread_kill(thread, signal.SIGINT)
 
 
 def _after_in_child() -> None:
-    _after()
+    _release()
     for lock in tuple(_locks):
         lock.renew()
+    _delay.end()  # Ctrl-C was pressed in the parent
+
+
+def _release() -> None:
+    with suppress(RuntimeError):  # not held, if Ctrl-C was pressed before Python's handler was replaced
+        _forking.release()
 
 
 os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after_in_child)

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
-from threading import Thread, get_ident
+from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ...ir.lazy_dataclass import dataclass
-from ...ir.locks import ForkSafeLock, await_at_fork, await_while
+from ...ir.locks import ForkSafeLock, Section
 from ...ir.settings import settings
 from .cpu import Cpu
 
@@ -45,19 +45,10 @@ class Statistics:
 
 statistics = Statistics()
 
-_loading = await_at_fork(ForkSafeLock())
-_callers: list[int] = []  # threads that call LLVM
+_loading = ForkSafeLock()
+_calls = Section()  # of LLVM: it and its Python binding have locks, which a forked child could inherit locked
 _intervals: list[float] = []  # between switches of threads, before LLVM was called
 _SWITCH_SECONDS = 0.0005
-
-
-def _others_call() -> bool:
-    own = get_ident()
-    return any(caller != own for caller in tuple(_callers))
-
-
-# LLVM and its Python binding have locks, which a forked child could inherit locked: forks wait for LLVM.
-await_while(_others_call)
 
 
 class CompileError(RuntimeError):
@@ -159,17 +150,14 @@ def load_llvm() -> None:
 @contextmanager
 def _llvm() -> Generator[None]:
     """Load LLVM, and let forks by other threads wait for the body."""
-    caller = get_ident()
-    with _loading:
-        _callers.append(caller)
     try:
-        _switch_quickly()
-        with _loading:
-            _initialized()
-        yield
+        with _calls.run():
+            _switch_quickly()
+            with _loading:
+                _initialized()
+            yield
     finally:
-        _callers.remove(caller)
-        if not _callers:
+        if not _calls.is_run:
             _switch_as_before()
 
 

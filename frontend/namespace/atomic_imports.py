@@ -8,17 +8,19 @@ the imports of other threads, because the child would wait for their import lock
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from importlib import (
     _bootstrap,  # type: ignore[attr-defined]
     import_module,
 )
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from threading import current_thread, get_ident, main_thread
-from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ...ir.collection import collection_paused
+from ...ir.interrupts import Delay
 from ...ir.locks import await_while
 
 if TYPE_CHECKING:
@@ -61,9 +63,9 @@ def load_atomically(module: ModuleType, run: Callable[[ModuleType], None]) -> No
         with collection_paused(objects_stay=True):
             run(module)
         return
-    with _Uninterrupted() as interrupts, collection_paused(objects_stay=True):
+    with _uninterrupted() as delay, collection_paused(objects_stay=True):
         run(module)
-        if interrupts:  # KeyboardInterrupt follows, and the import system then drops the module
+        if delay.is_pending:  # KeyboardInterrupt follows, and the import system then drops the module
             _complete[name] = module
 
 
@@ -75,48 +77,24 @@ def find_atomic(fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
     return spec
 
 
-class _Uninterrupted:
-    """A context manager that delays Ctrl-C in the main thread until its end. It can be nested."""
+@contextmanager
+def _uninterrupted() -> Generator[Delay]:
+    """Delay Ctrl-C in the main thread until the end of the body. It can be nested."""
+    delay = Delay()
+    try:
+        delay.begin()
+        yield delay
+    finally:
+        if delay.end():
+            import signal
 
-    def __init__(self) -> None:
-        self._interrupts: list[int] = []
-        self._handler: Callable[[int, FrameType | None], Any] | None = None
-
-    def __enter__(self) -> list[int]:
-        import signal
-
-        handler = signal.getsignal(signal.SIGINT)
-        if callable(handler) and not isinstance(handler, _Recorder):
-            self._handler = handler
-            signal.signal(signal.SIGINT, _Recorder(self._interrupts))
-        return self._interrupts
-
-    def __exit__(self, *_: object) -> None:
-        if self._handler is None:
-            return
-        import signal
-
-        signal.signal(signal.SIGINT, self._handler)
-        if self._interrupts:
             signal.raise_signal(signal.SIGINT)
-
-
-class _Recorder:
-    """A signal handler that records the signal."""
-
-    def __init__(self, interrupts: list[int]) -> None:
-        self._interrupts = interrupts
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        self._interrupts.append(number)
 
 
 def import_atomically(name: str) -> ModuleType:
     """Import a module of another package without interruption by Ctrl-C."""
     _awaited.add(name.partition(".")[0])
-    if current_thread() is not main_thread():
-        return import_module(name)
-    with _Uninterrupted():
+    with _uninterrupted():
         return import_module(name)
 
 

@@ -42,7 +42,7 @@ with lock:
     child = os.fork()
     if not child:
         free = []
-        thread = threading.Thread(target=lambda: free.append(lock._lock.acquire(blocking=False)))
+        thread = threading.Thread(target=lambda: free.append(lock.acquire(blocking=False)))
         thread.start()
         thread.join()
 if not child:
@@ -57,30 +57,139 @@ def test_a_child_keeps_the_locks_of_the_thread_that_forked() -> None:
 
 
 WAIT = """
-import os, threading
-from mxforge.ir.locks import ForkSafeLock, await_at_fork
-class Noting(ForkSafeLock):
-    def __enter__(self):
-        requested.set()
-        super().__enter__()
-requested, has, done = threading.Event(), threading.Event(), []
-lock = await_at_fork(Noting())
+import os, threading, time
+from mxforge.ir.locks import Section
+section, has, done = Section(), threading.Event(), []
 def hold():
-    with lock:
-        requested.clear()
+    with section.run(), section.run():
         has.set()
-        requested.wait()  # until the fork requests the lock
+        time.sleep(0.3)
         done.append(True)
 threading.Thread(target=hold).start()
 has.wait()
 child = os.fork()
 if not child:
-    with lock:
+    with section.run():
         os._exit(0 if done else 1)
-with lock:
+with section.run():
     os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) and 1)
 """
 
 
-def test_a_fork_waits_for_a_lock_that_a_child_cannot_repair() -> None:
+def test_a_fork_waits_for_code_that_a_child_could_not_finish() -> None:
     assert in_a_child(WAIT) == 0
+
+
+CROWD = """
+import os, threading, time
+from mxforge.ir.locks import Section
+section = Section()
+def work():
+    while True:
+        with section.run():
+            time.sleep(0.01)
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+    time.sleep(0.003)
+for _ in range(20):
+    begin = time.monotonic()
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert time.monotonic() - begin < 2
+os._exit(0)
+"""
+
+
+def test_a_fork_does_not_wait_forever_for_threads_that_take_turns() -> None:
+    assert in_a_child(CROWD) == 0
+
+
+CYCLE = """
+import os, threading
+from mxforge.ir.locks import Section, await_while
+section, waits, ended = Section(), threading.Event(), threading.Event()
+def busy():
+    waits.set()
+    return not ended.is_set()
+def run():  # the code that the fork waits for ends after this
+    waits.wait()
+    with section.run():
+        ended.set()
+await_while(busy)
+threading.Thread(target=run).start()
+if not os.fork():
+    os._exit(0)
+os._exit(0 if ended.is_set() else 1)
+"""
+
+
+def test_code_that_waits_for_another_thread_to_begin() -> None:
+    assert in_a_child(CYCLE) == 0
+
+
+# Ctrl-C while a fork waits for another thread.
+INTERRUPT = """
+import os, signal, threading, time
+from mxforge.ir.locks import Section
+section, has = Section(), threading.Event()
+def hold():
+    with section.run():
+        has.set()
+        time.sleep(0.2)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.2)
+threading.Thread(target=hold).start()
+has.wait()
+parent, interrupted = os.getpid(), False
+try:
+    child = os.fork()
+    if not child:
+        time.sleep(0.5)
+        os._exit(3)
+    time.sleep(5)
+except KeyboardInterrupt:
+    interrupted = True
+assert interrupted and os.getpid() == parent
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 3
+def fork():
+    with section.run():
+        if not os.fork():
+            os._exit(0)
+    forked.set()
+forked = threading.Event()
+threading.Thread(target=fork, daemon=True).start()
+os._exit(0 if forked.wait(10) else 1)
+"""
+
+
+def test_ctrl_c_during_a_fork_is_raised_after_it() -> None:
+    assert in_a_child(INTERRUPT) == 0
+
+
+ACQUIRED = """
+import signal, sys, threading
+from mxforge.ir.locks import ForkSafeLock
+lock, free = ForkSafeLock(), []
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+interrupted = 0
+for number in range(3000):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + number % 60))
+        for _ in range(400):
+            with lock:
+                pass
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        interrupted += 1
+    thread = threading.Thread(target=lambda: free.append(lock.acquire(blocking=False) and not lock.release()))
+    thread.start()
+    thread.join()
+sys.exit(0 if all(free) and interrupted > 100 else 1)
+"""
+
+
+def test_ctrl_c_does_not_leave_a_lock_held() -> None:
+    assert in_a_child(ACQUIRED) == 0
