@@ -8,12 +8,15 @@ Python discards exceptions of the functions that run at a fork, so Ctrl-C is del
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -31,11 +34,10 @@ if TYPE_CHECKING:
         def _at_fork_reinit(self) -> None: ...
 
 else:
-    from _thread import RLock
+    RLock = _thread.RLock
 
 _POLL_SECONDS = 0.001
 _CLOSED_SECONDS = 0.1
-_RESUME_SECONDS = 0.002
 
 
 class ForkSafeLock(RLock):
@@ -125,13 +127,23 @@ def _become_quiet(seconds: float) -> bool:
 def _after() -> None:
     _release()
     if _delay.end():
-        threading.Thread(target=_interrupt, args=(threading.get_ident(),), daemon=True).start()
+        caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        _thread.start_new_thread(_interrupt, (threading.get_ident(), caller, caller.f_lasti))
 
 
-def _interrupt(thread: int) -> None:
-    """Press Ctrl-C again, after the fork."""
-    time.sleep(_RESUME_SECONDS)
+def _interrupt(thread: int, caller: FrameType, at: int) -> None:
+    """Press Ctrl-C again when the thread has left `os.fork`, which `caller` calls at the instruction `at`. Functions
+    that other modules registered for forks can still run, and an exception there would be lost too."""
+    while caller.f_lasti == at and _calls(thread, caller):
+        time.sleep(_POLL_SECONDS)
     signal.pthread_kill(thread, signal.SIGINT)
+
+
+def _calls(thread: int, frame: FrameType) -> bool:
+    at = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage]
+    while at is not None and at is not frame:
+        at = at.f_back
+    return at is frame
 
 
 def _after_in_child() -> None:
