@@ -132,7 +132,7 @@ class KernelCompiler:
             )
         types, results = (tuple(v.type for v in values) for values in (node.inputs, node.outputs))
         symbol = f"host{len(self.functions)}"
-        self.functions.append(HostFunction(symbol, op.evaluate, types, results, node.describe()))
+        self.functions.append(HostFunction(symbol, op.call, types, results, node.describe(), op.writes))
         return Step(node, Emission((LaunchSpec(symbol, 1, 1),)), (*node.inputs, *node.outputs))
 
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> list[Step]:

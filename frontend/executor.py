@@ -22,6 +22,7 @@ from .ndarray import NDArray, zeros
 from .ndarray.ndarray import empty_array
 from .ndarray.tape import ForwardRun
 from .recorded_run import RecordedRun, has_cotangent
+from .symbol.flags import FunctionFlags
 from .symbol.function import SymbolFunction, SymbolSpecialization
 from .symbol.network import Network
 from .symbol.stepwise import StepwiseSpecialization
@@ -60,7 +61,8 @@ class Executor:
         self._grad_dict = _dictionary(symbol.list_arguments(), grad_arrays)
         self._aux_dict = _dictionary(symbol.list_auxiliary_states(), aux_arrays)
         names = symbol.list_inputs()
-        self.function = function or SymbolFunction(symbol, set(names) - set(inputs) if inputs else ())
+        flags = FunctionFlags(is_bound=True)
+        self.function = function or SymbolFunction(symbol, set(names) - set(inputs) if inputs else (), flags=flags)
         self._version = ParameterVersion()
         self._outputs: list[NDArray] | None = None
         self._lender: Executor | None = None  # the results share the memory of its results if they fit
@@ -230,7 +232,8 @@ class Executor:
         names = [self.function.names[i] for i in run.wrt]
         targets = [self._grad_dict[name] for name in names]
         direct = [self._direct_target(name, requests[name]) for name in names]
-        found = run.gradients(seeds, direct)
+        added = [i for i, name in zip(run.wrt, names, strict=True) if requests[name] == "add"]
+        found = run.gradients(seeds, direct, added)
         for name, target, into, gradient in zip(names, targets, direct, found, strict=True):
             assert target is not None
             if into is not None:

@@ -17,7 +17,6 @@ from ..ir.dialects.mx.declared import Field
 from .base import MXNetError
 from .custom import make_kind
 from .ndarray import NDArray
-from .ndarray.eager import forget_bound
 
 __all__ = [
     "CustomOp",
@@ -133,7 +132,6 @@ def register(reg_name: str) -> Callable[[_P], _P]:
             raise TypeError(f"register({reg_name!r}): {prop_cls!r} is not a subclass of CustomOpProp")
         _registered[reg_name] = prop_cls
         register_custom(reg_name, partial(make_kind, prop_cls))
-        forget_bound()
         return prop_cls
 
     return do_register
@@ -263,20 +261,11 @@ def _symbol_of(owner: PythonOp, on_numpy: bool, args: tuple[Any, ...], kwargs: d
     do not know."""
     from . import symbol
 
-    class Runner(CustomOp):
-        """Passes the arrays to the owner."""
-
-        def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:
-            if not on_numpy:
-                owner.forward(in_data=in_data, out_data=out_data)
-                return
-            results = [x.asnumpy() for x in out_data]
-            owner.forward(in_data=[x.asnumpy() for x in in_data], out_data=results)
-            for target, value in zip(out_data, results, strict=True):
-                target[:] = value
-
     class Prop(CustomOpProp):
         """Delegates to the owner."""
+
+        def __init__(self) -> None:
+            super().__init__(owner.need_top_grad())
 
         def list_arguments(self) -> list[str]:
             return owner.list_arguments()
@@ -287,10 +276,57 @@ def _symbol_of(owner: PythonOp, on_numpy: bool, args: tuple[Any, ...], kwargs: d
         def infer_shape(self, in_shape: Any) -> Any:
             return owner.infer_shape(in_shape)
 
+        def declare_backward_dependency(
+            self, out_grad: Sequence[int], in_data: Sequence[int], out_data: Sequence[int]
+        ) -> list[int]:
+            declared = getattr(owner, "declare_backward_dependency", super().declare_backward_dependency)
+            return declared(out_grad, in_data, out_data)
+
         def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> CustomOp:
-            return Runner()
+            return _NumpyRunner(owner) if on_numpy else _Runner(owner)
 
     name = f"_{type(owner).__name__}{next(_numbers)}"
     register(name)(Prop)
     function: Any = getattr(symbol, "Custom")  # noqa: B009 (created on first access)
     return function(*args, op_type=name, **kwargs)
+
+
+class _Runner(CustomOp):
+    """Passes arrays to a PythonOp, which has no requests: gradients are added up outside of it."""
+
+    def __init__(self, owner: PythonOp) -> None:
+        self.owner = owner
+
+    def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:
+        self.owner.forward(in_data=in_data, out_data=out_data)
+
+    def backward(self, req: list[str], out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        self.owner.backward(out_grad=out_grad, in_data=in_data, out_data=out_data, in_grad=in_grad)
+
+
+class _NumpyRunner(_Runner):
+    """Passes copies as NumPy arrays. `backward` gets no gradients of the outputs if it does not need them."""
+
+    def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:
+        results = _on_numpy(out_data)
+        self.owner.forward(in_data=_on_numpy(in_data), out_data=results)
+        _write(out_data, results)
+
+    def backward(self, req: list[str], out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        results = _on_numpy(in_grad)
+        self.owner.backward(
+            out_grad=_on_numpy(out_grad) if self.owner.need_top_grad() else [],
+            in_data=_on_numpy(in_data),
+            out_data=_on_numpy(out_data),
+            in_grad=results,
+        )
+        _write(in_grad, results)
+
+
+def _on_numpy(arrays: Any) -> list[Any]:
+    return [x.asnumpy() for x in arrays]
+
+
+def _write(targets: Any, values: list[Any]) -> None:
+    for target, value in zip(targets, values, strict=True):
+        target[:] = value

@@ -9,8 +9,7 @@ from ..runtime.modes import set_recording
 from .dtypes import dtype_of
 from .ndarray import NDArray, zeros
 from .ndarray.gradients import attach
-from .ndarray.sparse_gradients import SparsePullback
-from .ndarray.tape import CompiledPullback, Entry, Variable, calls_before, entry_of, pull_back, variable_of
+from .ndarray.tape import Entry, Variable, calls_before, entry_of, pull_back, variable_of
 
 if TYPE_CHECKING:
     from .symbol.stepwise import StepwiseSpecialization
@@ -39,7 +38,9 @@ class RecordedRun:
         """For each result that can have a gradient whether the gradients depend on its cotangent: a loss ignores it."""
         return tuple([_reads(entry) for entry in self._entries])
 
-    def gradients(self, cotangents: Sequence[NDArray], into: Sequence[NDArray | None] = ()) -> list[NDArray]:
+    def gradients(
+        self, cotangents: Sequence[NDArray], into: Sequence[NDArray | None] = (), added: Sequence[int] = ()
+    ) -> list[NDArray]:
         """The gradients, in order of `wrt`, from those of the results that can have one. One with an array in `into` is
         written there."""
         heads = [(e, c) for e, c in zip(self._entries, cotangents, strict=True) if e is not None]
@@ -68,4 +69,5 @@ def _reads(entry: Entry | None) -> bool:
     if entry is None:
         return False
     pull = None if isinstance(entry.node, Variable) else entry.node.pull
-    return pull.reads_cotangent(entry.position) if isinstance(pull, CompiledPullback | SparsePullback) else True
+    reads = getattr(pull, "reads_cotangent", None)
+    return True if reads is None else reads(entry.position)

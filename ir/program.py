@@ -86,8 +86,9 @@ class Copy:
 class HostFunction:
     """A Python function that launches call by `symbol`, with the addresses of its operands and then of its results.
 
-    It takes arrays of the operands' types and returns arrays of the results' types; BF16 tensors are float32 arrays. A
-    program with host functions exists only in its process.
+    It takes copies of the operands and returns arrays of the results' types; BF16 tensors are float32 arrays. What it
+    writes to the copies at the positions `writes` is written to the operands. A program with host functions exists only
+    in its process.
     """
 
     symbol: str
@@ -95,6 +96,7 @@ class HostFunction:
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
     label: str = ""
+    writes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

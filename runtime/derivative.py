@@ -152,6 +152,7 @@ class Derivative:
     then a cotangent for each output that can have one, and returns one for each of `wrt`: two for those at the
     positions `rows`, numbers of rows and these rows, which are added up by number. `traits` are what is known of the
     gradients without computing them. `memory` holds residuals with halos.
+    `calls_python` is True if the programs call functions in Python.
     """
 
     def __init__(
@@ -162,9 +163,10 @@ class Derivative:
         traits: Traits,
         forward: Compiled,
         backward: Compiled,
+        calls_python: bool = False,
     ) -> None:
         self.wrt, self.residuals, self.rows, self.traits = wrt, residuals, rows, traits
-        self.forward, self.backward = forward, backward
+        self.forward, self.backward, self.calls_python = forward, backward, calls_python
         self.memory = ResidualPool()
 
     def runs(self, has_cotangent: bool) -> bool:
@@ -189,7 +191,8 @@ def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: De
             put_record(record, _to_bytes(split, traits, programs))
         return found
 
-    return Derivative(wrt, split.residuals, split.rows, traits, first, Compiled(compile_backward, device))
+    second, calls_python = Compiled(compile_backward, device), split.forward.calls_python()
+    return Derivative(wrt, split.residuals, split.rows, traits, first, second, calls_python)
 
 
 def backward_graph(split: Split, types: Sequence[TensorType]) -> Graph:

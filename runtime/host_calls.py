@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..ir.program import HostFunction
 from ..ir.types import DType, TensorType
+from .writes import written_at
 
+Array = np.ndarray[Any, Any]
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)
 
 
@@ -52,7 +55,10 @@ class HostCalls:
             try:
                 if self._raised.error is not None:
                     raise RuntimeError("an earlier function failed")
-                found = function.function(*map(read_memory, operands, function.inputs))
+                found, changed = call_on_copies(function, operands)
+                for i, new in changed:
+                    operands[i][...] = new
+                    written_at(addresses[i])
                 for target, type, value in zip(results, function.outputs, found, strict=True):
                     np.copyto(target, as_memory(value, type), casting="no")
             except BaseException as error:
@@ -61,6 +67,20 @@ class HostCalls:
                     target[...] = 0
 
         return call
+
+
+def call_on_copies(
+    function: HostFunction, operands: Sequence[Array]
+) -> tuple[Sequence[Array], list[tuple[int, Array]]]:
+    """The results of a function for operands in memory, and the memory's new content for the operands that it wrote."""
+    copies = [*map(read_memory, operands, function.inputs)]
+    found = function.function(*copies)
+    new = [(i, as_memory(copies[i], function.inputs[i])) for i in function.writes]
+    return found, [(i, array) for i, array in new if not np.array_equal(_bytes(array), _bytes(operands[i]))]
+
+
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
 
 
 def memory_dtype(type: TensorType) -> np.dtype[Any]:

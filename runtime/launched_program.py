@@ -13,10 +13,11 @@ from ..codegen.target import ALIGNED_BYTES
 from ..ir.program import HostFunction, Launch, Place, Program, Space
 from ..ir.types import TensorType
 from .device import BoundCall, DeviceAddress, DeviceError, DirectCall, Launcher
-from .host_calls import as_memory, memory_dtype, read_memory
+from .host_calls import as_memory, call_on_copies, memory_dtype
 from .loaded_program import LoadedProgram
 from .prepared import Prepared
 from .storage import Storage
+from .writes import written_at
 
 Argument = DeviceAddress | int
 
@@ -118,7 +119,10 @@ class DeviceInstance:
     def _call(self, function: HostFunction, arguments: Sequence[Argument]) -> None:
         """Call a Python function on copies of its operands in the host's memory."""
         operands = [self._read(a, t) for a, t in zip(arguments, function.inputs, strict=False)]
-        found = function.function(*map(read_memory, operands, function.inputs))
+        found, changed = call_on_copies(function, operands)
+        for i, new in changed:
+            self.device.write(arguments[i], new)
+            written_at(arguments[i])
         targets = arguments[len(function.inputs) :]
         for address, type, value in zip(targets, function.outputs, found, strict=True):
             self.device.write(address, np.ascontiguousarray(as_memory(value, type)))

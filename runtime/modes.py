@@ -6,7 +6,7 @@ Fast paths skip observers, so they are taken only while `hooks.watched` is False
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..ir.locks import ForkSafeLock
@@ -23,6 +23,9 @@ class _Modes(threading.local):
     """True if calls are recorded for gradients."""
     training = False
     """True if operators behave as in training."""
+    added: Container[int] = ()
+    """While a backward program runs that calls Python: the positions of the inputs whose gradients are added to those
+    of earlier passes."""
 
 
 modes = _Modes()

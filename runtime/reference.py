@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dialects.core import HostCallback, evaluate_graph
 from ..ir.graph import Graph
 from ..ir.target import REFERENCE
 from ..ir.types import TensorType
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_REFERENCE
 from .device import BoundCall, DirectCall
+from .writes import written_at
 
 
 class ReferenceExecutable:
@@ -35,13 +37,20 @@ class ReferenceExecutable:
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
         """Interpret the graph on tensors at these addresses."""
-        from ..ir.dialects.core import evaluate_graph
-
         arrays = [_at(address, type).copy() for address, type in zip(inputs, self.inputs, strict=True)]
         results = evaluate_graph(self._graph, arrays)
         replaced = [(inputs[i], self.inputs[i]) for i in self.state]
+        self._write_back(inputs, arrays)
         for (address, type), result in zip((*zip(outputs, self.outputs, strict=True), *replaced), results, strict=True):
             np.copyto(_at(address, type), result, casting="no")
+
+    def _write_back(self, inputs: Sequence[int], arrays: Sequence[np.ndarray]) -> None:
+        """Write the inputs that Python functions changed."""
+        for node in self._graph.nodes if self._graph.calls_python() else ():
+            for i in node.op.writes if isinstance(node.op, HostCallback) else ():
+                k = node.inputs[i].index
+                np.copyto(_at(inputs[k], self.inputs[k]), arrays[k], casting="no")
+                written_at(inputs[k])
 
     def direct_call(self) -> DirectCall | None:
         return None

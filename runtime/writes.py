@@ -12,11 +12,13 @@ import weakref
 from collections.abc import Iterable
 
 from ..ir.locks import ForkSafeLock
+from .device import Address
 from .storage import Storage
 
 _counter = itertools.count(1)
 _changing = ForkSafeLock()  # guards `_watched`; re-entrant, because a watch can be collected while another is created
 _watched: dict[int, list[int]] = {}  # by the block's id: count of watches, and the number of its last write
+_blocks: dict[int, Storage] = {}  # the watched blocks by id; their watches keep them alive
 
 
 class _Clock:
@@ -40,6 +42,14 @@ def written(storage: Storage) -> None:
     found = _watched.get(id(storage))
     if found is not None:
         found[1] = clock.now = next(_counter)
+
+
+def written_at(address: Address) -> None:
+    """Register an in-place write to the block of memory that contains `address`."""
+    for storage in tuple(_blocks.values()):
+        begin = storage.address
+        if type(begin) is type(address) and not address < begin and address < begin + storage.nbytes:
+            written(storage)
 
 
 class WrittenTogether:
@@ -75,6 +85,7 @@ class Watch:
         with _changing:
             for storage in self.storages:
                 _watched.setdefault(id(storage), [0, 0])[0] += 1
+                _blocks[id(storage)] = storage
             _membership.now = next(_counter)
         weakref.finalize(self, _release, self.storages)
 
@@ -89,5 +100,5 @@ def _release(storages: tuple[Storage, ...]) -> None:
             found = _watched[id(storage)]
             found[0] -= 1
             if found[0] == 0:
-                del _watched[id(storage)]
+                del _watched[id(storage)], _blocks[id(storage)]
         _membership.now = next(_counter)

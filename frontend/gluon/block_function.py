@@ -83,7 +83,7 @@ class BlockFunction:
         key = _key_of_one(data[0], modes.training) if len(data) == 1 else _key_of_many(data, modes.training)
         if modes.recording:
             make, cache = parameters.recorded_path, self._recorded_path_cache
-        elif not found.state and not found.random:  # what asks the program for its state compiles it
+        elif not (self.function.calls_python or found.state or found.random):  # asking for the state compiles it
             make, cache = parameters.fast_path, self._fast_path_cache
         else:
             return

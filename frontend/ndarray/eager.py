@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
     from .ndarray import NDArray
 
-_STORAGE_OPERATORS = ("mx.cast_storage", "mx._sparse_retain")
+_STORAGE_OPERATORS = ("mx.cast_storage", "mx._sparse_retain", "mx.Custom")
 """Operators that depend on the storage type of dense operands too."""
 
 _bound: Cache[Any, BoundOperator] = Cache("bound operators")
@@ -50,11 +50,6 @@ def register_sized_by_values(name: str, apply: Callable[..., Any]) -> None:
     """Register `apply(operator, *arrays)`, which applies and records an operator whose results' extents depend on
     values."""
     _sized_by_values[name] = apply
-
-
-def forget_bound() -> None:
-    """Clear the cache of parsed parameters, after a user's operator was registered again."""
-    _bound.clear()
 
 
 def invoke(
@@ -107,6 +102,8 @@ def kind_of(value: Any) -> Any:
 
 def bind(cls: type[Operator], params: Mapping[str, Any]) -> BoundOperator:
     """The operator with these parameters, parsed once and cached. MXNetError names an invalid parameter."""
+    if not cls.is_shared:
+        return bound_of(_parse(cls, params))
     values = tuple(params.values())
     try:
         key = (cls, tuple(params), values, tuple(map(kind_of, values)))
@@ -160,7 +157,9 @@ def _frozen(value: Any) -> Any:
 
 
 def _parse(cls: type[Operator], params: Mapping[str, Any]) -> Operator:
-    named = {k: dtype_name(v) if isinstance(v, type | np.dtype) else v for k, v in params.items()}
+    named = dict(params)
+    if cls.is_shared:
+        named = {k: dtype_name(v) if isinstance(v, type | np.dtype) else v for k, v in params.items()}
     try:
         return cls.parse(named)
     except (TypeError, ValueError) as error:

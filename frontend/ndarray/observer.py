@@ -10,8 +10,6 @@ from ...ir.dialects.mx.builder import MxBuilder
 class ObservingBuilder(MxBuilder):
     """`asked` is True if `training` was read."""
 
-    single = True
-
     def __init__(self, name: str, *, training: bool, own_gradients: bool = False) -> None:
         self._training = training
         super().__init__(name, training=training, own_gradients=own_gradients)

@@ -74,7 +74,8 @@ class RecordedCalls:
 
 
 class _Plan:
-    """What calls with gradients by the same operands have in common. `is_plain` is False for a program with states."""
+    """What calls with gradients by the same operands have in common. `is_plain` is False for a program with states, or
+    with functions in Python."""
 
     __slots__ = (
         "_count",
@@ -93,7 +94,7 @@ class _Plan:
     def __init__(self, function: Differentiable, wrt: tuple[int, ...], count: int) -> None:
         self.function, self.derivative, self._count = function, function.derivative(wrt), count
         forward = self.derivative.forward.specialization
-        self.is_plain = not forward.state
+        self.is_plain = not (forward.state or self.derivative.calls_python)
         self._forward, self._random = forward, forward.random
         self._run, self._direct = forward.executable.run, forward.executable.direct_call()
         stored = [memory_of(t) for t in forward.types]

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 
 def dispatch(bound: BoundOperator, arrays: Sequence[NDArray], out: Any, context: Context | None) -> Any:
-    """Apply an operator to operands and `out`, some of which can be sparse."""
+    """Apply an operator to operands and `out`, some of which can be sparse. A user's operator in Python is called: it
+    chooses storage types itself."""
+    if bound.operator.name == "mx.Custom":
+        operator: Any = bound.operator
+        return operator.kind.apply(operator, arrays, out, context)
     made = _applied(bound, arrays, out, context)
     if is_recorded(arrays):
         record_sparse(bound, arrays, made)

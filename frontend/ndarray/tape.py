@@ -11,7 +11,8 @@ and no later call needs is freed. Threads record separately: a tape is only reac
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
@@ -248,7 +249,9 @@ class ForwardRun:
             self.operands.insert(forward.random.input, random_key(forward, self.context))
         more = forward.types[len(outputs) :]
         self.results = [*outputs, *[self._result(t) for t in more]]
-        forward.run_with_key([a._address for a in self.operands], [r._address for r in self.results], version)
+        addresses = [a._address for a in self.operands], [r._address for r in self.results]
+        with self._python_modes():
+            forward.run_with_key(*addresses, version)
         for i in forward.state:
             written(self.operands[i]._storage)
         self.kept = [(self.operands if s.is_input else self.results)[s.position] for s in derivative.residuals]
@@ -263,6 +266,10 @@ class ForwardRun:
         """For each result that can have a gradient whether the gradients depend on its cotangent: a loss ignores it."""
         return self.derivative.traits.reads_cotangent
 
+    def _python_modes(self, added: Container[int] = ()) -> AbstractContextManager[object]:
+        """The modes that functions in Python read, if the programs call some."""
+        return _python_modes(self.context, added) if self.derivative.calls_python else _NO_MODES
+
     def _result(self, type: TensorType) -> NDArray:
         """An array for a result; for a residual in blocks, an array of its physical shape."""
         shape, has_halo = memory_of(type)
@@ -271,13 +278,17 @@ class ForwardRun:
         memory = self.derivative.memory.take(type)
         return array_at(memory, memory.address, shape, type.dtype, self.context)
 
-    def gradients(self, cotangents: Sequence[NDArray], into: Sequence[NDArray | None] = ()) -> list[NDArray]:
+    def gradients(
+        self, cotangents: Sequence[NDArray], into: Sequence[NDArray | None] = (), added: Container[int] = ()
+    ) -> list[NDArray]:
         """The gradients, in order of the derivative's `wrt`.
 
         One with an array in `into` is written there. The array must have its type and share no memory with operands.
+        The caller adds those by the operands `added` to earlier ones.
         """
         derivative = self.derivative
-        found = execute(derivative.backward, [*self.kept, *cotangents], self.context, self.version, into)
+        with self._python_modes(added):
+            found = execute(derivative.backward, [*self.kept, *cotangents], self.context, self.version, into)
         if not derivative.rows:
             return found
         shapes = [self.operands[i]._shape for i in derivative.wrt]
@@ -286,6 +297,19 @@ class ForwardRun:
             row_sum(next(results), next(results), shape) if k in derivative.rows else next(results)
             for k, shape in enumerate(shapes)
         ]
+
+
+@contextmanager
+def _python_modes(context: Context, added: Container[int]) -> Generator[None]:
+    before, modes.added = modes.added, added
+    try:
+        with context:
+            yield
+    finally:
+        modes.added = before
+
+
+_NO_MODES = nullcontext()
 
 
 def memory_of(type: TensorType) -> tuple[tuple[int, ...], bool]:
@@ -318,10 +342,9 @@ class CompiledPullback:
             return [None] * len(derivative.wrt)
         given = [(c, t) for c, t in zip(cotangents, self.types, strict=True) if t.dtype.has_cotangent]
         seeds = [_seed(c, t, run.context) for c, t in given]
-        if not differentiable:
-            found = run.gradients(seeds)
-            return [None if z else g for g, z in zip(found, derivative.traits.zero, strict=True)]
         wrt = derivative.wrt
+        if not differentiable or derivative.calls_python:
+            return self._once(seeds, differentiable)
         gradient = self.function.gradient(wrt)
         operands, read = [*run.operands, *seeds], gradient.read_operands()
         # calls whose results the gradient does not read are no part of the way back: a loss would add its own gradient
@@ -329,6 +352,15 @@ class CompiledPullback:
         if is_recorded(operands):
             return call_recorded(gradient, operands, len(wrt), run.version)
         return execute(gradient, operands, run.context, run.version)
+
+    def _once(self, seeds: Sequence[NDArray], recorded: bool) -> Sequence[NDArray | None]:
+        """The gradients, which cannot be differentiated again."""
+        run = self.forward
+        operands = {i: variable_of(run.operands[i]) for i in run.wrt} if run.derivative.calls_python else {}
+        found = run.gradients(seeds, (), [i for i, v in operands.items() if v is not None and v.req == "add"])
+        if recorded:
+            record(run.operands, run.wrt, NotTwice(), found)
+        return [None if z else g for g, z in zip(found, run.derivative.traits.zero, strict=True)]
 
     def reads_cotangent(self, position: int) -> bool:
         """Whether the gradient depends on the cotangent of a result that can have one."""
@@ -348,6 +380,18 @@ def _seed(cotangent: NDArray | None, type: TensorType, context: Context) -> NDAr
     if cotangent is None:
         return zeros_of(type, context)
     return cotangent.tostype("default") if cotangent._is_sparse else cotangent
+
+
+class NotTwice:
+    """The gradient of a gradient of functions in Python, which does not exist."""
+
+    def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
+        raise MXNetError(
+            "Operator _backward_Custom is non-differentiable because it didn't register FGradient attribute."
+        )
+
+    def origin(self) -> None:
+        return None
 
 
 def execute(

@@ -20,13 +20,15 @@ class FunctionFlags:
     signature is specialised; without it, only the first one is, and later ones run kernels for dynamic shapes.
     `recompute` bounds the bytes that a recorded call keeps for its gradient, besides operands and results: cheap
     operators are computed again instead (mxforge only; see `residual_bytes`). `weights` is the dtype to which
-    predictions round weights, and in which compiled programs store them (mxforge only; see `Options`).
+    predictions round weights, and in which compiled programs store them (mxforge only; see `Options`). If
+    `is_bound`, all runs share the users' operators in Python, as in executors.
     """
 
     static_alloc: bool = False
     static_shape: bool = False
     recompute: int | None = None
     weights: DType = DType.F32
+    is_bound: bool = False
 
     @property
     def residual_bytes(self) -> int | None:

@@ -28,7 +28,8 @@ from ..memory import OutOfMemory
 from ..ndarray.tape import call_recorded, is_recorded
 from ..tracebacks import cause_of
 from .flags import FunctionFlags
-from .node import depth_first
+from .kept_operators import KeptOperators
+from .node import SymNode, depth_first
 from .stored_symbols import StoredSymbol, read_stored, store, symbol_key
 from .to_graph import symbol_to_graph
 
@@ -77,6 +78,16 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         self.is_stepwise = any(n.operator.sized_by_values for n in depth_first(symbol._entries) if not n.is_variable)
         self._steps: dict[bool, StepwiseSpecialization] = {}
         self._families: Cache[Hashable, _Family] = Cache("families of signatures", SIGNATURES)
+        self._kept: dict[SymNode, KeptOperators] = {}
+        self._calls_python: bool | None = None
+
+    @property
+    def calls_python(self) -> bool:
+        """True if the symbol has operators in Python."""
+        if self._calls_python is None:
+            nodes = depth_first(self.symbol._entries)
+            self._calls_python = any(n.operator.calls_python() for n in nodes if not n.is_variable)
+        return self._calls_python
 
     def specialization_for(
         self, arrays: Sequence[NDArray], training: bool | None = None, context: Context | None = None
@@ -199,7 +210,12 @@ class SymbolFunction(Function["SymbolSpecialization"]):
     def graph(self, types: Sequence[TensorType]) -> Graph:
         """The graph of mx operators on inputs of these types, with parameters marked."""
         named = dict(zip(self.names, types, strict=True))
-        return symbol_to_graph(self.symbol, named, self.parameters, self.title)
+        keeps = self.flags.is_bound or self.flags.static_shape
+        return symbol_to_graph(self.symbol, named, self.parameters, self.title, self._keep if keeps else None)
+
+    def _keep(self, node: SymNode) -> KeptOperators:
+        """Where a node in Python keeps its operators."""
+        return self._kept.setdefault(node, KeptOperators(self.flags.is_bound))
 
 
 @contextmanager
@@ -280,6 +296,15 @@ class SymbolSpecialization(LazySpecialization):
         self, arrays: Sequence[NDArray], results: Sequence[NDArray], version: Hashable, context: Context
     ) -> None:
         """Same as `call`, but the results are written to arrays of the right types that overlap no operand."""
+        if self.function.calls_python:
+            with context:
+                self._call_into(arrays, results, version, context)
+        else:
+            self._call_into(arrays, results, version, context)
+
+    def _call_into(
+        self, arrays: Sequence[NDArray], results: Sequence[NDArray], version: Hashable, context: Context
+    ) -> None:
         addresses = [r._address for r in results]
         try:
             if not hooks.watched:

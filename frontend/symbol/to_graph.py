@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from ...ir.graph import Graph, GraphBuilder, GraphError, Value
 from ...ir.types import TensorType
@@ -13,17 +13,26 @@ from .network import Network
 from .node import SymNode
 
 if TYPE_CHECKING:
+    from ...ir.dialects.mx.custom import Custom
+    from ...ir.dialects.mx.operator import Operator
+    from .kept_operators import KeptOperators
     from .symbol import Symbol
+
+    Keep = Callable[[SymNode], KeptOperators]
 
 
 def symbol_to_graph(
-    symbol: Symbol, types: Mapping[str, TensorType], parameters: Iterable[str] = (), name: str = ""
+    symbol: Symbol,
+    types: Mapping[str, TensorType],
+    parameters: Iterable[str] = (),
+    name: str = "",
+    keep: Keep | None = None,
 ) -> Graph:
     """The graph that computes the outputs of `symbol`.
 
     Its inputs are the variables in the order of `list_inputs`; `types` holds their types by name. Variables in
-    `parameters` are marked as parameters. Nodes keep their names and source locations. MXNetError names a node with
-    invalid operands.
+    `parameters` are marked as parameters. Nodes keep their names and source locations. `keep(node)` keeps the
+    operators of a node in Python; without it each run creates them. MXNetError names a node with invalid operands.
     """
     network = Network(symbol._entries)
     found = network.infer({n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()})
@@ -37,12 +46,20 @@ def symbol_to_graph(
             continue
         operands = [values[e.node][e.index] for e in node.inputs]
         try:
-            made = builder.node(operators[network.first[node]], *operands, name=node.name, location=node.location)
+            op = _kept(operators[network.first[node]], node, keep)
+            made = builder.node(op, *operands, name=node.name, location=node.location)
         except (GraphError, NotImplementedError) as error:
             reason = error.reason if isinstance(error, GraphError) else error
             raise MXNetError(f"Error in operator {node.name}: {reason}") from cause_of(error)
         values[node] = made.outputs
     return builder.build([values[e.node][e.index] for e in symbol._entries])
+
+
+def _kept(op: Operator, node: SymNode, keep: Keep | None) -> Operator:
+    """The operator of a node; if it is in Python, with the place where its instances are kept."""
+    if type(op).is_shared or keep is None:
+        return op
+    return cast("Custom", op).with_kept(keep(node))
 
 
 def _type_of(node: SymNode, types: Mapping[str, TensorType]) -> TensorType:

@@ -28,6 +28,7 @@ from mxforge.ir.dialects.core import (
     Fused,
     Gather,
     HostCallback,
+    HostGradient,
     Iota,
     Pad,
     Pointwise,
@@ -209,7 +210,14 @@ SAMPLES: dict[type[Primitive], list[tuple[Primitive, list[Array]]]] = {
     While: [(While(BELOW, GROW, limit), [np.array(0.3), real(3)]) for limit in (4, 9)],
     Scan: [(Scan(CELL, 5, 1, 1, reverse), [real(3), real(5, 3), real(3)]) for reverse in (False, True)],
     HostCallback: [
-        (HostCallback(lambda x: [x**2], (TensorType((3,), F64),), lambda x, y, g: [2 * x * g]), [real(3)]),
+        (
+            HostCallback(
+                lambda x: [x**2],
+                (TensorType((3,), F64),),
+                HostGradient(lambda wrt: lambda x, y, g: [2 * x * g], (0,), (0,), (0,), (0,)),
+            ),
+            [real(3)],
+        ),
     ],
 }
 CASES = [pytest.param(op, arrays, id=f"{op.name}-{i}") for s in SAMPLES.values() for i, (op, arrays) in enumerate(s)]

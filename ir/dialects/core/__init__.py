@@ -2,11 +2,12 @@
 
 from .builder import CoreBuilder, normalize_axes
 from .contraction import Conv, Dot
-from .control import Call, Cond, Fused, HostCallback, While
+from .control import Call, Cond, Fused, While
 from .conv_weight_gradient import ConvWeightGradient
 from .creation import Constant, Iota, RandomBits, Size
 from .factorization import LQ, LU, Cholesky, SymmetricEigen, TriangularSolve
 from .gradient import gradient_graph, pull_back, without_dead_nodes
+from .host_callback import HostCallback, HostGradient
 from .indexing import Gather, Scatter
 from .interpret import evaluate_graph, interpret
 from .numerics import round_bfloat16
@@ -36,6 +37,7 @@ __all__ = [
     "Fused",
     "Gather",
     "HostCallback",
+    "HostGradient",
     "Iota",
     "LQ",
     "LU",

@@ -13,9 +13,10 @@ from ...scalar import ReduceOp
 from ...symbolic import is_symbolic
 from ...types import DType, Layout, Shape, TensorType
 from .contraction import Conv, Dot
-from .control import Call, Cond, HostCallback, HostFunction, While
+from .control import Call, Cond, While
 from .creation import Constant, Iota, RandomBits, Size
 from .factorization import LQ, LU, Cholesky, SymmetricEigen, TriangularSolve
+from .host_callback import HostCallback, HostFunction, HostGradient
 from .indexing import Gather, Scatter
 from .ordering import Sort
 from .own_gradient import OwnGradient, call_with_gradient, without_gradient
@@ -384,10 +385,14 @@ class CoreBuilder(ScalarMethods):
         function: HostFunction,
         results: Sequence[TensorType],
         *operands: Value,
-        gradient: HostFunction | None = None,
+        gradient: HostGradient | None = None,
+        writes: Sequence[int] = (),
     ) -> tuple[Value, ...]:
-        """The results of a Python function on arrays."""
-        return self.node(HostCallback(function, tuple(results), gradient), *operands).outputs
+        """The results of a Python function on arrays. It is called after the callbacks that were added before."""
+        before = next((n.outputs[-1] for n in reversed(self.nodes) if isinstance(n.op, HostCallback)), None)
+        order = () if before is None else (before,)
+        op = HostCallback(function, tuple(results), gradient, tuple(writes), bool(order))
+        return self.node(op, *operands, *order).outputs[: len(results)]
 
     def inline(self, graph: Graph, operands: Sequence[Value]) -> list[Value]:
         """The graph's outputs; its nodes are repeated here with these operands."""

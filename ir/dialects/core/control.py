@@ -1,19 +1,17 @@
-"""Primitives with nested graphs: fused regions, calls, branches, loops; and callbacks into Python."""
+"""Primitives with nested graphs: fused regions, calls, branches and loops."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ...graph import Attribute, Graph, GraphError, Node, Value
+from ...graph import Graph, GraphError, Node, Value
 from ...hashing import structural_hash
 from ...lazy_dataclass import dataclass
 from ...once import once
 from ...types import DType, TensorType
 from .interpret import interpret
-from .primitive import Array, Arrays, Gradients, Primitive, Types, check_axes, storage
+from .primitive import Array, Arrays, Gradients, Primitive, Types, check_axes
 from .vanishing import contains_own_cotangents, zero_values
 
 if TYPE_CHECKING:
@@ -223,54 +221,3 @@ class While(Primitive):
         from .control_gradient import pull_back_while, recomputing
 
         return recomputing(pull_back_while, b, node, cotangents)
-
-
-HostFunction = Callable[..., Sequence[Array]]
-
-
-@dataclass(frozen=True)
-class HostCallback(Primitive):
-    """Calls a Python function from arrays to arrays of types `results`.
-
-    `gradient`, if present, is a function of the operands, the results and one cotangent per float result that returns
-    one array per float operand.
-    """
-
-    name = "core.host_callback"
-    function: HostFunction
-    results: tuple[TensorType, ...]
-    gradient: HostFunction | None = None
-
-    def infer(self, *types: TensorType) -> Types:
-        return self.results
-
-    def attributes(self) -> Mapping[str, Attribute]:
-        names = tuple(getattr(f, "__qualname__", repr(f)) for f in (self.function, self.gradient) if f is not None)
-        return {"functions": names, "results": tuple(str(t) for t in self.results)}
-
-    def calls_python(self) -> bool:
-        return True
-
-    def evaluate(self, *arrays: Array) -> Arrays:
-        made = tuple(np.asarray(a) for a in self.function(*arrays))
-        expected = [(t.shape, storage(t.dtype)) for t in self.results]
-        if [(a.shape, a.dtype) for a in made] != expected:
-            gave = ", ".join(f"{a.dtype}{a.shape}" for a in made)
-            raise GraphError(f"the callback returned ({gave}), not ({', '.join(str(t) for t in self.results)})")
-        return made
-
-    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
-        return False
-
-    def has_own_cotangents(self, node: Node) -> bool:
-        return self.gradient is not None
-
-    def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        from .gradient import cotangent_positions
-
-        if self.gradient is None:
-            raise GraphError(f"{node.describe()} has no gradient")
-        wrt = cotangent_positions(node.inputs)
-        backward = HostCallback(self.gradient, tuple(node.inputs[i].type for i in wrt))
-        seeds = (cotangents[i] for i in cotangent_positions(node.outputs))
-        return _place(len(node.inputs), wrt, b.node(backward, *node.inputs, *node.outputs, *seeds).outputs)

@@ -15,10 +15,9 @@ the operands whose cotangents are needed. Returns a cotangent or None for each o
 
 
 def vjp_of(b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
-    """The `vjp` rule of the node's primitive, with zeros for results without a cotangent."""
+    """The rule of the node's primitive."""
     assert isinstance(node.op, Primitive)
-    full = [g if g is not None else b.full_like(v, 0) for g, v in zip(given, node.outputs, strict=True)]
-    return node.op.vjp(b, node, full)
+    return node.op.pull(b, node, given, needed)
 
 
 def pull_back(

@@ -44,6 +44,10 @@ class Primitive(Op):
         `cotangents` has one value per result, zeros for unused results. GraphError: there is no gradient rule.
         """
 
+    def pull(self, b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
+        """`vjp` from the cotangents of results, None for an unused one; only those of operands at `needed` are read."""
+        return self.vjp(b, node, zeros_for_unused(b, node, given))
+
     def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
         """The only result, computed by primitives that have kernels; None if this primitive has a kernel itself."""
         return None
@@ -95,6 +99,11 @@ def _flat(items: tuple[object, ...]) -> tuple[int, ...]:
         else:
             flat.append(item)
     return tuple(flat)
+
+
+def zeros_for_unused(b: CoreBuilder, node: Node, given: Sequence[Value | None]) -> list[Value]:
+    """The cotangents of a node's results, zeros for unused results."""
+    return [b.full_like(v, 0) if g is None else g for g, v in zip(given, node.outputs, strict=True)]
 
 
 def storage(dtype: DType) -> np.dtype[Any]:

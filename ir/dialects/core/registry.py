@@ -10,6 +10,7 @@ from . import (
     conv_weight_gradient,
     creation,
     factorization,
+    host_callback,
     indexing,
     ordering,
     pointwise,
@@ -22,7 +23,7 @@ from .primitive import Primitive
 
 _MODULES = (
     *(pointwise, shape, indexing, reduction, window, contraction, conv_weight_gradient, factorization, creation),
-    *(ordering, control, scan),
+    *(ordering, control, scan, host_callback),
 )
 
 

@@ -34,12 +34,12 @@ class MxBuilder(CoreBuilder):
     """Builds a core graph from mx operators.
 
     `training` is MXNet's train mode. `update` records states that an operator changes; `build` appends their new values
-    to the outputs and lists the inputs that they replace. `single` is true if the graph is one call of one operator:
-    state inside a user's operator does not last from call to call then. `own_gradients` is true if the graph can be
-    differentiated; otherwise gradients that differ from the derivative are omitted.
+    to the outputs and lists the inputs that they replace. `own_gradients` is true if the graph can be differentiated;
+    otherwise gradients that differ from the derivative are omitted.
     """
 
-    single = False
+    is_nested = False
+    """True if the graph is inside an operator of another one."""
 
     def __init__(self, name: str = "main", *, training: bool = False, own_gradients: bool = True) -> None:
         super().__init__(name)
@@ -154,9 +154,11 @@ class InnerBuilder(MxBuilder):
     Keys and numbers of the outer graph become operands of the call; new values of states become results.
     """
 
+    is_nested = True
+
     def __init__(self, name: str, outer: MxBuilder) -> None:
         super().__init__(name, training=outer.training, own_gradients=outer.own_gradients)
-        self.outer, self.single, self.in_gradient = outer, outer.single, outer.in_gradient
+        self.outer, self.in_gradient = outer, outer.in_gradient
 
     def _capture(self, value: Value) -> Value:
         self.captured = (*self.captured, value)

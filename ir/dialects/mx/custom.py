@@ -5,35 +5,40 @@ The frontend registers a factory for each `op_type`; a graph stores only the ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ...graph import Attribute, Value
+from ...lazy_dataclass import dataclass
 from ...types import DType, Shape, TensorType
 from .operator import Operator, Results, operator
 from .parameters import Text, attribute_text
 from .shapes import PartialShape, is_known, unify_at
 
 if TYPE_CHECKING:
+    from ..core.host_callback import HostFunction, HostGradient
     from .builder import MxBuilder
-
-Array = np.ndarray[Any, Any]
 
 
 class UserCodeError(ValueError):
     """A user's method raised an exception, which is the cause."""
 
 
+class Kept(Protocol):
+    """Keeps the user's operators of one use, by the types of operands and whether the run is recorded."""
+
+    def take(self, types: Hashable, recorded: bool, make: Callable[[], Any]) -> Any: ...
+
+    def give(self, types: Hashable, recorded: bool, operator: Any) -> None: ...
+
+
 class CustomKind(Protocol):
-    """The description of one use of a registered operator. `shapes` and `dtypes` are for arguments, results and
-    states; shapes are known if all inputs' shapes are. `function` takes the arrays of arguments and states and returns
-    the arrays of results and new states. `with_gradient` returns such a function that also returns an int64 number of
-    the run, and its gradient: a function of the operands, all of its results and one cotangent for each float result,
-    which returns one array for each float operand."""
+    """The description of one use of a registered operator.
+
+    `shapes` and `dtypes` are for arguments, results and states; shapes are known if all inputs' shapes are. `call`
+    returns the operator's Python function and its gradient.
+    """
 
     arguments: tuple[str, ...]
     results: tuple[str, ...]
@@ -45,20 +50,35 @@ class CustomKind(Protocol):
 
     def dtypes(self, inputs: Sequence[DType]) -> tuple[list[DType], list[DType], list[DType]]: ...
 
-    def function(
-        self, training: bool, single: bool, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
-    ) -> Callable[..., Sequence[Array]]: ...
+    def call(self, use: CustomUse) -> tuple[HostFunction, HostGradient | None]: ...
 
-    def with_gradient(
-        self, training: bool, single: bool, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
-    ) -> tuple[Callable[..., Sequence[Array]], Callable[..., Sequence[Array]]]: ...
+    def apply(self, operator: Custom, arrays: Sequence[Any], out: Any, context: Any) -> Any:
+        """Call the operator on arrays of any storage types. Returns its output, or a list of several."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class CustomUse:
+    """A use of a registered operator in a graph, on operands (arguments, then states) and for results of these types.
+
+    `inputs` maps operands to the inputs of the graph that they are. `kept` keeps the user's operators from run to run;
+    without it each run creates its own. The operands of the function are those of the use; it can write to them. Its
+    results are those of the use, then the number of the run.
+    """
+
+    training: bool
+    differentiable: bool
+    operands: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+    inputs: Mapping[int, int]
+    kept: Kept | None = None
 
 
 Factory = Callable[[Mapping[str, str]], CustomKind]
 _factories: dict[str, Factory] = {}
 
 
-_RUN = TensorType((), DType.I64)
+RUN = TensorType((), DType.I64)
 """The number of a run, by which its gradient finds the operator that ran."""
 
 
@@ -70,12 +90,6 @@ def _plain(type: TensorType) -> TensorType:
 def register_custom(op_type: str, factory: Factory) -> None:
     """Register `factory`, which creates the operator `op_type` from its other parameters."""
     _factories[op_type] = factory
-    _made.cache_clear()
-
-
-@lru_cache(maxsize=256)
-def _made(op_type: str, parameters: tuple[tuple[str, str], ...]) -> CustomKind:
-    return _factories[op_type](dict(parameters))
 
 
 @operator("Custom", aliases=("_npi_Custom",))
@@ -88,6 +102,7 @@ class Custom(Operator):
     """
 
     unknown_parameters = "keep"
+    is_shared = False
     inputs = ("data*",)
     variadic = ""
     op_type: Text
@@ -98,7 +113,7 @@ class Custom(Operator):
             problem = f"op_type {self.op_type!r} is not registered with mx.operator.register"
             raise ValueError(f"Custom: {problem} (registered: {known})")
         try:
-            _ = self.kind
+            vars(self)["_kind"] = _factories[self.op_type](dict(self._texts()))
         except Exception as error:
             raise UserCodeError(f"Custom: {self.op_type} cannot be created: {type(error).__name__}: {error}") from error
 
@@ -107,7 +122,12 @@ class Custom(Operator):
 
     @property
     def kind(self) -> CustomKind:
-        return _made(self.op_type, self._texts())
+        """What the user's class says of this use. MXNet creates an instance of the class for each use."""
+        return vars(self)["_kind"]
+
+    def with_kept(self, kept: Kept) -> Self:
+        """This use in a graph whose owner keeps the user's operators."""
+        return self.with_values(_kept=kept)
 
     def _texts(self) -> tuple[tuple[str, str], ...]:
         return tuple((name, attribute_text(value)) for name, value in self.others.items())
@@ -163,18 +183,31 @@ class Custom(Operator):
         except Exception as error:
             raise UserCodeError(f"{self.op_type}: infer_type: {type(error).__name__}: {error}") from error
 
+    def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
+        self.require_inputs(len(types))
+        return self._inferred(types)[0]
+
+    def result_types(self, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        """`infer` for known operands. ValueError if the user's class says that they have other dtypes."""
+        results, dtypes = self._inferred(types)
+        for name, t, inferred in zip(self.input_names(), types, dtypes, strict=True):
+            if t.dtype is not inferred and t.dtype is not DType.BF16:
+                both = f"Provided = {t.dtype.full_name}, inferred type = {inferred.full_name}"
+                raise ValueError(f"Type inconsistent for {name}, {both}")
+        return results
+
+    def _inferred(self, types: Sequence[TensorType]) -> tuple[tuple[TensorType, ...], Sequence[DType]]:
+        """The types of the results, and the dtypes that the operands should have."""
+        shapes: list[PartialShape] = [None] * len(self.kind.results)
+        self.fill_in([_plain(t).shape for t in types], shapes)
+        arguments, dtypes, states = self._dtypes([t.dtype for t in types[: len(self.kind.arguments)]])
+        results = tuple(TensorType(s, d) for s, d in zip(filter(is_known, shapes), dtypes, strict=True))
+        return results, [*arguments, *states]
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
-        kind, types = self.kind, [_plain(v.type) for v in inputs]
-        count = len(kind.arguments)
-        shapes = kind.shapes([t.shape for t in types[:count]])[1]
-        dtypes = self._dtypes([t.dtype for t in types[:count]])[1]
-        outputs = [TensorType(s, d) for s, d in zip(filter(is_known, shapes), dtypes, strict=True)]
-        results = [*outputs, *types[count:]]
-        if b.own_gradients:
-            function, gradient = kind.with_gradient(b.training, b.single, types, outputs)
-            found = b.host_callback(function, [*results, _RUN], *inputs, gradient=gradient)[: len(results)]
-        else:
-            found = b.host_callback(kind.function(b.training, b.single, types, outputs), results, *inputs)
-        for state, value in zip(inputs[count:], found[len(outputs) :], strict=True):
-            b.update(state, value)
-        return found[: len(outputs)]
+        types = tuple(_plain(v.type) for v in inputs)
+        results = self.result_types(types)
+        own = {} if b.is_nested else {i: v.index for i, v in enumerate(inputs) if v.node is None}
+        use = CustomUse(b.training, b.own_gradients, types, results, own, vars(self).get("_kept"))
+        function, gradient = self.kind.call(use)
+        return b.host_callback(function, [*results, RUN], *inputs, gradient=gradient, writes=[*own])[: len(results)]

@@ -82,6 +82,8 @@ class Operator(Declared, Op):
     """True if extents of the results depend on the operands' values: no compiled program has the operator."""
     index_errors: ClassVar[bool] = False
     """True if a problem found by `operands_problem` is an IndexError, as in MXNet, not an MXNetError."""
+    is_shared: ClassVar[bool] = True
+    """False if each use of the operator has a state of its own, so that calls do not share an instance."""
     has_gradient: ClassVar[bool] = True
     """False if MXNet has no gradient of the operator: a backward pass through a recorded call raises an error."""
     gradient: ClassVar[Callable[..., Sequence[Value | None]] | None] = None

@@ -7,7 +7,7 @@ of these types accepts that text or the Python value, and stores the Python valu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from operator import index
 from typing import Annotated, Any, Literal, SupportsIndex, cast
 
@@ -19,19 +19,15 @@ _BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False,
 
 
 def attribute_text(value: Any) -> str:
-    """A parameter as MXNet's Python writes it; NumPy numbers in tuples are plain digits with every NumPy version."""
-    if not isinstance(value, (tuple, list)):
+    """A parameter as MXNet's Python writes it. NumPy's numbers in containers are plain digits, as with NumPy 1."""
+    kind = value.__class__
+    if kind in _PLAIN or (kind in (tuple, list) and all(item.__class__ in _PLAIN for item in value)):
         return str(value)
-    items = [_item_text(item) for item in cast("Sequence[object]", value)]
-    if isinstance(value, list):
-        return f"[{', '.join(items)}]"
-    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    with np.printoptions(legacy="1.25"):
+        return str(value)
 
 
-def _item_text(item: object) -> str:
-    if isinstance(item, np.str_):
-        return repr(str(item))
-    return attribute_text(item) if isinstance(item, (np.generic, tuple, list)) else repr(item)
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 def _integer(value: Any) -> int:
