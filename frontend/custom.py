@@ -16,7 +16,7 @@ import numpy as np
 from ..ir.caches import Cache
 from ..ir.dialects.core.host_callback import HostFunction, HostGradient
 from ..ir.types import DType, Shape, TensorType
-from ..runtime.modes import modes, set_recording, set_training
+from ..runtime.modes import hooks, modes, set_recording, set_training
 from ..runtime.storage import wrap_numpy
 from .base import MXNetError
 from .context import GPU, Context, current_context
@@ -35,11 +35,12 @@ _RUNS = 4096
 class PythonKind:
     """Adapts a CustomOpProp to the interface of the operator `Custom`; see `ir.dialects.mx.custom.CustomKind`.
 
-    `reads` are the positions of the results' gradients, the arguments and the results that `backward` reads.
+    `name` is the name under which the property is registered. `reads` are the positions of the results' gradients, the
+    arguments and the results that `backward` reads.
     """
 
-    def __init__(self, prop: CustomOpProp) -> None:
-        self.prop = prop
+    def __init__(self, name: str, prop: CustomOpProp) -> None:
+        self.name, self.prop = name, prop
         self.arguments = tuple(prop.list_arguments())
         self.results = tuple(prop.list_outputs())
         self.states = tuple(prop.list_auxiliary_states())
@@ -117,12 +118,12 @@ class PythonKind:
 
     def forward(self, used: CustomOp, context: Context, training: bool, **named: Any) -> None:
         """Call `forward`, which is not recorded."""
-        with _modes(context, training):
+        with hooks.in_python(self.name), _modes(context, training):
             self.invoke(used.forward, is_train=int(training), **named)
 
     def backward(self, used: CustomOp, context: Context, training: bool, **named: Any) -> None:
         """Call `backward`, which is not recorded."""
-        with _modes(context, training):
+        with hooks.in_python(f"_backward_{self.name}"), _modes(context, training):
             self.invoke(used.backward, **named)
 
     def apply(self, operator: Custom, arrays: Sequence[Any], out: Any, context: Context | None) -> Any:
@@ -289,14 +290,14 @@ def _modes(context: Context, training: bool) -> Generator[None]:
         set_recording(recording)
 
 
-def make_kind(prop_class: type[CustomOpProp], parameters: Mapping[str, str]) -> PythonKind:
+def make_kind(name: str, prop_class: type[CustomOpProp], parameters: Mapping[str, str]) -> PythonKind:
     """The kind of one use of a registered class. Raises TypeError if the constructor does not accept the parameters."""
     try:
         inspect.signature(prop_class).bind(**parameters)
     except TypeError as error:
         raise TypeError(f"{prop_class.__name__}: {error}") from None
     constructor: Any = prop_class  # the base class takes a bool, its subclasses take strings
-    return PythonKind(constructor(**parameters))
+    return PythonKind(name, constructor(**parameters))
 
 
 def _numpy_type(dtype: DType) -> Any:

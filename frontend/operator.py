@@ -131,7 +131,7 @@ def register(reg_name: str) -> Callable[[_P], _P]:
         if not (isinstance(prop_cls, type) and issubclass(prop_cls, CustomOpProp)):
             raise TypeError(f"register({reg_name!r}): {prop_cls!r} is not a subclass of CustomOpProp")
         _registered[reg_name] = prop_cls
-        register_custom(reg_name, partial(make_kind, prop_cls))
+        register_custom(reg_name, partial(make_kind, reg_name, prop_cls))
         return prop_cls
 
     return do_register

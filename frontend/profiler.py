@@ -13,9 +13,11 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from ..ir.lazy_dataclass import dataclass
 from ..ir.locks import ForkSafeLock
 from ..runtime.atomic import write_atomically
 from .base import MXNetError
@@ -44,7 +46,18 @@ _ORDERS: dict[str, Callable[[list[float]], float]] = {
     "count": lambda sums: sums[0],
 }
 
+_PYTHON = "Custom Operator"
+"""The category of users' operators in Python."""
+
 profiler_kvstore_handle: Any = None
+
+
+@dataclass
+class _Python:
+    """A method of a user's operator that runs, and the nanoseconds of what it called."""
+
+    name: str
+    inside: int = 0
 
 
 class _Profiler:
@@ -59,7 +72,9 @@ class _Profiler:
         self.sums: dict[str, dict[str, list[float]]] = {}
         self.lock = ForkSafeLock()
         self.dumper: threading.Timer | None = None
-        self.thread = threading.local()  # `called`: the running call's specialization; `number`: an operand is a number
+        self.thread = threading.local()
+        """`called`: the specialization of the running call. `number`: an operand is a number. `python`: the name of the
+        user's operator that runs, and the nanoseconds of what it called."""
 
     @property
     def active(self) -> bool:
@@ -71,9 +86,10 @@ class _Profiler:
         from ..runtime.modes import hooks
 
         kernels = self.config["profile_all"] or self.config["profile_symbolic"] or self.config["profile_imperative"]
-        listens = self.active and kernels
+        listens = bool(self.active and kernels)
         executable.listen(self.launched if listens else None)
         hooks.remove(self)
+        hooks.in_python = self.in_python if listens else nullcontext
         if listens:
             hooks.add(self)
 
@@ -87,6 +103,24 @@ class _Profiler:
 
     def after_call(self, call: Call, results: Sequence[Tensor]) -> None:
         self.thread.called, self.thread.number = None, False
+
+    @contextmanager
+    def in_python(self, name: str) -> Generator[None]:
+        """Record the time of a method of a user's operator: `NAME::pure_python`, as in MXNet. What it calls is recorded
+        as `NAME::OPERATOR`; the sums of `dumps` have the time without it."""
+        called, outer = getattr(self.thread, "called", None), getattr(self.thread, "python", None)
+        own = self.thread.python = _Python(name)
+        begin = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            end = time.perf_counter_ns()
+            self.thread.called, self.thread.python = called, outer
+            if outer is not None:
+                outer.inside += end - begin
+            self.add("X", f"{name}::pure_python", _PYTHON, begin, dur=(end - begin) / 1000)
+            if self.config["aggregate_stats"]:
+                self._sum(_PYTHON, f"{name}::pure_python", (end - begin - own.inside) / 1e6)
 
     def _label(self, program: Program, launch: Launch) -> str:
         """The names of the operators in a launch, from the graph of the call. `x + 1` runs the program of
@@ -108,7 +142,12 @@ class _Profiler:
             self.duration(program.name, "program", begin, end)
             return
         about = {"program": program.name, "kernel": launch.symbol, "count": launch.count}
-        self.duration(self._label(program, launch), "operator", begin, end, about)
+        label, python = self._label(program, launch), getattr(self.thread, "python", None)
+        if python is None:
+            self.duration(label, "operator", begin, end, about)
+        else:
+            python.inside += end - begin
+            self.duration(f"{python.name}::{label}", _PYTHON, begin, end, about)
 
     def duration(self, name: str, category: str, begin: int, end: int, about: dict[str, Any] | None = None) -> None:
         """Record an event from `begin` to `end`, in nanoseconds."""

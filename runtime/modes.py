@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..ir.locks import ForkSafeLock
@@ -47,15 +48,17 @@ class Hooks:
     """The observers of calls, and what converts their operands before: mixed precision.
 
     `intercepted` is True while there is an observer or a converter, `watched` while there is one or any thread records.
+    A method of a user's operator in Python runs in the context that `in_python(name)` returns.
     """
 
-    __slots__ = ("_lock", "_recording", "converter", "intercepted", "observers", "watched")
+    __slots__ = ("_lock", "_recording", "converter", "in_python", "intercepted", "observers", "watched")
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
         self._recording = 0
         self.observers: tuple[Observer, ...] = ()
         self.converter: Converter | None = None
+        self.in_python: Callable[[str], AbstractContextManager[object]] = nullcontext
         self.intercepted = self.watched = False
 
     def add(self, observer: Observer) -> None:

@@ -142,14 +142,22 @@ class _OpHook(Monitored):
     callback: Callable[..., Any]
 
     def report(self, arrays: Sequence[NDArray], found: Sequence[NDArray]) -> list[NDArray]:
+        """Pass inputs and outputs to the callback under MXNet's names: outputs that are read, and in recorded calls the
+        hidden ones, which gradients read. Returns the results of the symbol."""
+        from ...ir.dialects.mx.monitored_names import NAMED_OUTPUTS, monitored_names
+
+        read = {(e.node, e.index) for e in self.heads} | {(e.node, e.index) for n in self.nodes for e in n.inputs}
         for node in self.nodes:
             operator = node.op.encode()
-            for name, entry in zip(node.input_names(), node.inputs, strict=True) if self.operands else ():
+            names = monitored_names(node.operator, len(node.inputs)) if self.operands else ()
+            for name, entry in zip(names, node.inputs, strict=False):
                 variable = entry.node.is_variable
                 value = arrays[self.places[entry.node]] if variable else found[self.numbers[entry.node, entry.index]]
                 self.callback(f"{node.name}_{name}".encode(), operator, value)
-            for i in range(node.visible_outputs):
-                self.callback(node.output_name(i).encode(), operator, found[self.numbers[node, i]])
+            for i in range(node.num_outputs if modes.recording else node.visible_outputs):
+                if i >= node.visible_outputs or (node, i) in read:
+                    name = node.output_name(i) if node.op in NAMED_OUTPUTS else f"{node.name}_{i}"
+                    self.callback(name.encode(), operator, found[self.numbers[node, i]])
         return list(found[len(found) - len(self.heads) :])
 
 

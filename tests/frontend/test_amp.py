@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from mxforge import gluon, nd
 from mxforge.contrib import amp  # pyright: ignore[reportMissingImports]
-from mxforge.frontend.contrib.amp.reduce_precision import _NAMED_OUTPUTS
+from mxforge.ir.dialects.mx.monitored_names import NAMED_OUTPUTS
 from mxforge.ir.dialects.mx.operator import lookup
 from mxforge.nd import exp, relu  # pyright: ignore[reportMissingImports]
 
@@ -218,8 +218,8 @@ def test_an_operand_whose_cast_others_read_keeps_its_own_dtype() -> None:
 
 def test_casts_have_mxnets_names() -> None:
     recorded = json.loads((Path(__file__).parents[1] / "data" / "output_names.json").read_text())
-    assert [op for op in recorded["names"] if lookup(op).mx_name() not in _NAMED_OUTPUTS] == []
-    assert [op for op in recorded["numbers"] if lookup(op).mx_name() in _NAMED_OUTPUTS] == []
+    assert [op for op in recorded["names"] if lookup(op).mx_name() not in NAMED_OUTPUTS] == []
+    assert [op for op in recorded["numbers"] if lookup(op).mx_name() in NAMED_OUTPUTS] == []
 
 
 def test_a_zero_in_the_result_of_all_finite_is_kept() -> None:

@@ -1,4 +1,4 @@
-"""Monitors receive operators' inputs under MXNet's names."""
+"""Monitors and hooks receive operators' inputs and outputs under MXNet's names."""
 
 from __future__ import annotations
 
@@ -45,6 +45,60 @@ def test_a_monitor_of_a_module_receives_them(caplog: pytest.LogCaptureFixture) -
     ]
     assert heard[: len(inside)] == inside
     assert heard[len(inside)].endswith("_input0") and heard[len(inside)].startswith("_plusscalar")
+
+
+def hooked(net: Any, shape: tuple[int, ...], inputs: bool, recorded: bool) -> list[str]:
+    """The names that a hook of a hybridized block receives."""
+    heard: list[str] = []
+    net.initialize()
+    net.hybridize()
+    x = mx.nd.ones(shape)
+    net(x)
+    net.register_op_hook(lambda name, op, array: heard.append(name.decode()), monitor_all=inputs)
+    with mx.autograd.record() if recorded else mx.autograd.pause():
+        net(x)
+    return heard
+
+
+class Mixed(mx.gluon.HybridBlock):
+    """Operators with and without names of outputs; an output that nothing reads."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.split(x, 2, axis=1)[0] + F.exp(x.slice_axis(1, 0, 2)) * 2
+
+
+def layers() -> Any:
+    net = mx.gluon.nn.HybridSequential(prefix="seq_")
+    with net.name_scope():
+        net.add(mx.gluon.nn.Dense(4, activation="relu"), mx.gluon.nn.BatchNorm(), mx.gluon.nn.Flatten())
+        net.add(mx.gluon.nn.LayerNorm(), mx.gluon.nn.Dropout(0.5))
+    return net
+
+
+def test_names_that_a_hook_of_a_block_receives() -> None:
+    """Recorded from MXNet 1.9.1."""
+    mixed = "split0_output0 slice_axis0_0 exp0_0 _mulscalar0_0 _plus0_output".split()
+    assert hooked(Mixed(prefix="two_"), (1, 4), False, False) == [f"two_{name}" for name in mixed]
+    mixed = """split0_data split0_output0 slice_axis0_input0 slice_axis0_0 exp0_input0 exp0_0 _mulscalar0_input0
+        _mulscalar0_0 _plus0_lhs _plus0_rhs _plus0_output""".split()
+    assert hooked(Mixed(prefix="two_"), (1, 4), True, True) == [f"two_{name}" for name in mixed]
+    outputs = """dense0_fwd_output dense0_relu_fwd_output batchnorm0_fwd_output flatten0_flatten0_0
+        layernorm0_layernorm0_output dropout0_fwd_output""".split()
+    assert hooked(layers(), (2, 3), False, False) == [f"seq_{name}" for name in outputs]
+    both = """dense0_fwd_data dense0_fwd_weight dense0_fwd_bias dense0_fwd_output dense0_relu_fwd_input0
+        dense0_relu_fwd_output batchnorm0_fwd_data batchnorm0_fwd_gamma batchnorm0_fwd_beta batchnorm0_fwd_moving_mean
+        batchnorm0_fwd_moving_var batchnorm0_fwd_output batchnorm0_fwd_mean batchnorm0_fwd_var
+        flatten0_flatten0_input0 flatten0_flatten0_0 layernorm0_layernorm0_data layernorm0_layernorm0_gamma
+        layernorm0_layernorm0_beta layernorm0_layernorm0_output layernorm0_layernorm0_mean
+        layernorm0_layernorm0_std dropout0_fwd_data dropout0_fwd_output dropout0_fwd_mask""".split()
+    assert hooked(layers(), (2, 3), True, True) == [f"seq_{name}" for name in both]
+
+
+def test_a_block_that_is_not_hybridized_has_no_op_hook() -> None:
+    net, heard = Mixed(), []
+    net.register_op_hook(lambda *args: heard.append(args), monitor_all=True)
+    net(mx.nd.ones((1, 4)))
+    assert heard == []
 
 
 GRADIENTS = [

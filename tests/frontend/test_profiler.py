@@ -178,3 +178,55 @@ def test_traces_while_it_runs(trace: Path) -> None:
     assert trace.exists()
     mx.profiler.set_state("stop")
     assert "exp" in [e["name"] for e in events(trace, "X")]
+
+
+class Increment(mx.operator.CustomOp):
+    """Adds 1."""
+
+    def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:
+        self.assign(out_data[0], req[0], in_data[0] + 1)
+
+    def backward(self, req: list[str], out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        self.assign(in_grad[0], req[0], out_grad[0] * 1)
+
+
+@mx.operator.register("ProfiledAdd")
+class IncrementProp(mx.operator.CustomOpProp):
+    """One input and one output."""
+
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Increment:
+        return Increment()
+
+
+@pytest.mark.parametrize("form", ["eager", "hybridized", "executor"])
+def test_operators_in_python_have_a_category_of_their_own(form: str, trace: Path) -> None:
+    x: Any = mx.nd.array([0, 1, 2, 3])
+    x.attach_grad()
+    net: Any = mx.gluon.nn.HybridLambda(lambda F, x: F.Custom(x, op_type="ProfiledAdd"))
+    net.hybridize(form == "hybridized")
+    function: Any = mx.sym
+    bound: Any = function.Custom(mx.sym.var("x"), op_type="ProfiledAdd").bind(mx.cpu(), {"x": x}, {"x": x.grad})
+    mx.profiler.set_state("run")
+    x + 1
+    if form == "executor":
+        bound.forward(is_train=True)
+        bound.backward(mx.nd.ones(4))
+    else:
+        with mx.autograd.record():
+            y = net(x)
+        y.backward()
+    mx.profiler.set_state("stop")
+    found = json.loads(mx.profiler.dumps(reset=True, format="json"))["Time"]
+    mx.profiler.dump(finished=False)
+    assert set(found["Custom Operator"]) == {
+        "ProfiledAdd::pure_python",
+        "ProfiledAdd::_plus_scalar",
+        "_backward_ProfiledAdd::pure_python",
+        "_backward_ProfiledAdd::_mul_scalar",
+    }
+    assert all(times["Count"] == 1 and times["Total"] > 0 for times in found["Custom Operator"].values())
+    assert found["operator"]["_plus_scalar"]["Count"] == 1
+    (python,) = [e for e in events(trace, "X") if e["name"] == "ProfiledAdd::pure_python"]
+    (inside,) = [e for e in events(trace, "X") if e["name"] == "ProfiledAdd::_plus_scalar"]
+    assert python["ts"] <= inside["ts"] <= inside["ts"] + inside["dur"] <= python["ts"] + python["dur"]
+    assert x.grad.asnumpy().tolist() == [1] * 4

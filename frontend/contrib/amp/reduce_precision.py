@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ....ir.dialects.mx.monitored_names import NAMED_OUTPUTS
 from ....ir.types import DType
 from ...base import MXNetError
 from ...symbol.network import Network
@@ -11,20 +12,6 @@ from ...symbol.node import Entry, SymNode, depth_first
 from ...tracebacks import cause_of
 from ...type_flags import DTYPE_FLAGS
 from .rules import Precision, Rules
-
-_NAMED_OUTPUTS = frozenset(
-    """Activation BatchNorm BatchNorm_v1 BilinearSampler Concat Convolution Convolution_v1 Correlation Crop Custom
-    Deconvolution Dropout FullyConnected GridGenerator GroupNorm IdentityAttachKLSparseReg InstanceNorm L2Normalization
-    LRN LayerNorm LeakyReLU MakeLoss Pad Pooling Pooling_v1 RNN ROIPooling SVMOutput SequenceLast SequenceMask
-    SequenceReverse SliceChannel SoftmaxActivation SoftmaxOutput SpatialTransformer SwapAxis UpSampling
-    _contrib_BatchNormWithReLU _contrib_DeformableConvolution _contrib_DeformablePSROIPooling
-    _contrib_ModulatedDeformableConvolution _contrib_MultiBoxDetection _contrib_MultiBoxPrior _contrib_MultiBoxTarget
-    _contrib_MultiProposal _contrib_PSROIPooling _contrib_Proposal _contrib_ROIAlign _contrib_RROIAlign
-    _contrib_SyncBatchNorm _contrib_fft _contrib_ifft _contrib_interleaved_matmul_encdec_qk
-    _contrib_interleaved_matmul_encdec_valatt _contrib_interleaved_matmul_selfatt_qk
-    _contrib_interleaved_matmul_selfatt_valatt col2im elemwise_add im2col make_loss softmax softmin""".split()
-)
-"""Operators whose outputs have names in MXNet (FListOutputNames). Casts of others' outputs are numbered."""
 
 
 def reduce_precision(
@@ -170,7 +157,7 @@ def _label(entry: Entry) -> str:
     """The beginning of the name of an entry's casts."""
     if entry.node.is_variable:
         return entry.node.name
-    named = entry.node.op in _NAMED_OUTPUTS
+    named = entry.node.op in NAMED_OUTPUTS
     return f"{entry.node.name}_{entry.node.operator.output_names()[entry.index] if named else entry.index}"
 
 

@@ -1,4 +1,4 @@
-"""The names of operator inputs and gradients that executors pass to monitors, which are MXNet's."""
+"""The names of operators' inputs, outputs and gradients that monitors and hooks receive, which are MXNet's."""
 
 from __future__ import annotations
 
@@ -15,6 +15,20 @@ _NAMED = frozenset(
     _contrib_index_array _contrib_fft _contrib_ifft
     """.split()
 )
+
+NAMED_OUTPUTS = frozenset(
+    """Activation BatchNorm BatchNorm_v1 BilinearSampler Concat Convolution Convolution_v1 Correlation Crop Custom
+    Deconvolution Dropout FullyConnected GridGenerator GroupNorm IdentityAttachKLSparseReg InstanceNorm L2Normalization
+    LRN LayerNorm LeakyReLU MakeLoss Pad Pooling Pooling_v1 RNN ROIPooling SVMOutput SequenceLast SequenceMask
+    SequenceReverse SliceChannel SoftmaxActivation SoftmaxOutput SpatialTransformer SwapAxis UpSampling
+    _contrib_BatchNormWithReLU _contrib_DeformableConvolution _contrib_DeformablePSROIPooling
+    _contrib_ModulatedDeformableConvolution _contrib_MultiBoxDetection _contrib_MultiBoxPrior _contrib_MultiBoxTarget
+    _contrib_MultiProposal _contrib_PSROIPooling _contrib_Proposal _contrib_ROIAlign _contrib_RROIAlign
+    _contrib_SyncBatchNorm _contrib_fft _contrib_ifft _contrib_interleaved_matmul_encdec_qk
+    _contrib_interleaved_matmul_encdec_valatt _contrib_interleaved_matmul_selfatt_qk
+    _contrib_interleaved_matmul_selfatt_valatt col2im elemwise_add im2col make_loss softmax softmin""".split()
+)
+"""Operators whose outputs have names in MXNet (FListOutputNames). Hooks and casts number the others."""
 
 # Operators whose gradients have the names of their inputs.
 _GRADIENTS_BY_INPUT = frozenset(
