@@ -292,12 +292,21 @@ def _modes(context: Context, training: bool) -> Generator[None]:
 
 def make_kind(name: str, prop_class: type[CustomOpProp], parameters: Mapping[str, str]) -> PythonKind:
     """The kind of one use of a registered class. Raises TypeError if the constructor does not accept the parameters."""
+    constructor: Any = prop_class  # the base class takes a bool, its subclasses take strings
+    try:
+        made = constructor(**parameters)
+    except TypeError:
+        _check_parameters(prop_class, parameters)
+        raise
+    return PythonKind(name, made)
+
+
+def _check_parameters(prop_class: type[CustomOpProp], parameters: Mapping[str, str]) -> None:
+    """TypeError that names the class if its constructor does not accept the parameters."""
     try:
         inspect.signature(prop_class).bind(**parameters)
     except TypeError as error:
         raise TypeError(f"{prop_class.__name__}: {error}") from None
-    constructor: Any = prop_class  # the base class takes a bool, its subclasses take strings
-    return PythonKind(name, constructor(**parameters))
 
 
 def _numpy_type(dtype: DType) -> Any:

@@ -84,6 +84,8 @@ RUN = TensorType((), DType.I64)
 
 def _plain(type: TensorType) -> TensorType:
     """The type with plain extents: a specialization for them, because Python code receives plain shapes."""
+    if all(n.__class__ is int for n in type.shape):
+        return type
     return replace(type, shape=tuple(int(n) for n in type.shape))
 
 
