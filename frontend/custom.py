@@ -20,6 +20,7 @@ from ..runtime.modes import hooks, modes, set_recording, set_training
 from ..runtime.storage import wrap_numpy
 from .base import MXNetError
 from .context import GPU, Context, current_context
+from .custom_calls import apply, unread
 from .shapes import from_mxnet
 from .type_flags import DTYPE_FLAGS
 
@@ -128,8 +129,6 @@ class PythonKind:
 
     def apply(self, operator: Custom, arrays: Sequence[Any], out: Any, context: Context | None) -> Any:
         """Call the operator on arrays of any storage types."""
-        from .custom_calls import apply
-
         return apply(self, operator, arrays, out)
 
     def call(self, use: CustomUse) -> tuple[HostFunction, HostGradient | None]:
@@ -269,13 +268,6 @@ def _as_ndarray(values: Array, type: TensorType, context: Context) -> Any:
         return array(values, context, "bfloat16" if type.dtype is DType.BF16 else values.dtype)
     storage = wrap_numpy(values)
     return array_at(storage, storage.address, type.shape, type.dtype, context)
-
-
-def unread(context: Context) -> Any:
-    """What a method gets for an array that `declare_backward_dependency` leaves out."""
-    from .ndarray.tape import zeros_of
-
-    return zeros_of(TensorType((), DType.F32), context)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from ..ir.types import DType, TensorType
 from ..runtime.modes import modes
 from .base import MXNetError
 from .context import Context
-from .custom import unread
 from .ndarray import NDArray, sparse
 from .ndarray.array_classes import empty_array
 from .ndarray.operator_graph import refusal
@@ -148,6 +147,11 @@ def _check_storage(given: Sequence[str], inferred: Sequence[str]) -> None:
     for provided, expected in zip(given, inferred, strict=False):
         if provided != expected:
             raise MXNetError(f"Storage type inconsistent, Provided = {provided}, inferred storage type = {expected}")
+
+
+def unread(context: Context) -> Any:
+    """What a method gets for an array that `declare_backward_dependency` leaves out."""
+    return zeros_of(TensorType((), DType.F32), context)
 
 
 def _read(arrays: Sequence[NDArray], positions: Sequence[int], context: Context) -> list[NDArray]:

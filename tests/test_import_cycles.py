@@ -28,8 +28,8 @@ FRONTEND = (
     torch shapes tracebacks type_flags util""",
     "ndarray",
     "autograd binding compiled executor monitored recorded_run symbol",
-    """callback checkpoint custom executor_manager image initializer io kvstore metric monitor onnx operator
-    optimizer profiler record_format recordio rnn test_utils visualization""",
+    """callback checkpoint custom custom_calls executor_manager image initializer io kvstore metric monitor onnx
+    operator optimizer profiler record_format recordio rnn test_utils visualization""",
     "gluon model parameter_updates training_loop",
     "module",
     "contrib",

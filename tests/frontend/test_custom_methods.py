@@ -66,7 +66,7 @@ TEXTS = {
 
 @pytest.mark.parametrize(("text", "value"), TEXTS.items(), ids=str)
 def test_parameters_are_texts(text: str, value: Any) -> None:
-    register("form_texts")(Given)
+    register("form_texts")(Described)
     nd.Custom(nd.ones(1), op_type="form_texts", value=value)
     symbol = sym.Custom(sym.var("x"), op_type="form_texts", value=value)
     assert symbol.attr("value") == text
@@ -74,7 +74,7 @@ def test_parameters_are_texts(text: str, value: Any) -> None:
     assert [entry for entry in seen if isinstance(entry, dict)] == [{"value": text}] * 2
 
 
-class Given(mx.operator.CustomOp):
+class Described(mx.operator.CustomOp):
     """Reports its parameters."""
 
     def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:

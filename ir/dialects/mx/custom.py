@@ -124,7 +124,7 @@ class Custom(Operator):
 
     @property
     def kind(self) -> CustomKind:
-        """What the user's class says of this use. MXNet creates an instance of the class for each use."""
+        """What the user's class declares for this use. MXNet creates an instance of the class for each use."""
         return vars(self)["_kind"]
 
     def with_kept(self, kept: Kept) -> Self:
@@ -190,7 +190,7 @@ class Custom(Operator):
         return self._inferred(types)[0]
 
     def result_types(self, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        """`infer` for known operands. ValueError if the user's class says that they have other dtypes."""
+        """`infer` for known operands. ValueError if the user's class infers other dtypes for them."""
         results, dtypes = self._inferred(types)
         for name, t, inferred in zip(self.input_names(), types, dtypes, strict=True):
             if t.dtype is not inferred and t.dtype is not DType.BF16:
