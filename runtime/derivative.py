@@ -151,8 +151,8 @@ class Derivative:
     `forward` returns the outputs and then what the residuals need besides them; `backward` takes the residuals and
     then a cotangent for each output that can have one, and returns one for each of `wrt`: two for those at the
     positions `rows`, numbers of rows and these rows, which are added up by number. `traits` are what is known of the
-    gradients without computing them. `memory` holds residuals with halos.
-    `calls_python` is True if the programs call functions in Python.
+    gradients without computing them. `memory` holds residuals with halos. `calls_python` is True if the programs call
+    functions in Python.
     """
 
     def __init__(

@@ -207,7 +207,7 @@ def test_operators_in_python_have_a_category_of_their_own(form: str, trace: Path
     function: Any = mx.sym
     bound: Any = function.Custom(mx.sym.var("x"), op_type="ProfiledAdd").bind(mx.cpu(), {"x": x}, {"x": x.grad})
     mx.profiler.set_state("run")
-    x + 1
+    (x + 1).wait_to_read()
     if form == "executor":
         bound.forward(is_train=True)
         bound.backward(mx.nd.ones(4))
