@@ -35,6 +35,9 @@ _LARGEST_SMALL = 32 << 10
 _HUGE_PAGE = 2 << 20
 _REGION = 2 << 20
 _REFILL = 64 << 10
+_TURNOVER = 4
+"""How often the mapped bytes must be freed before blocks that were idle all this time are unmapped."""
+_FEW_BYTES = 16 << 20
 
 
 class Storage:
@@ -258,13 +261,17 @@ class _LargeClass:
     system: _System  # not the module's variable: blocks can be freed after the interpreter has cleared the module
     size: int
     free: list[int] = field(default_factory=list[int])
+    unused: int = 0  # the fewest idle blocks since `_System.trim_unused`: the oldest ones, which were not taken
 
     def take(self, zeroed: int = 0) -> int:
         """A block of which the first `zeroed` bytes are zero; new ones are."""
         try:
             address = self.free.pop()
         except IndexError:
+            self.unused = 0
             return self.system.reserve(self.size)
+        if len(self.free) < self.unused:
+            self.unused = len(self.free)
         if zeroed:
             ctypes.memset(address, 0, zeroed)
         return address
@@ -283,6 +290,7 @@ class _System:
         self.reserved = self.peak = self.uncut = 0
         self._region = 0  # end address of the region that small blocks are cut from; its last `uncut` bytes are unused
         self._freed = 0  # bytes freed since idle bytes were last counted; races between threads can lose a few
+        self._turnover = 0  # bytes freed since `trim_unused`
         self._large: dict[int, _LargeClass] = {}
         self._lock = ForkSafeLock()  # re-entrant, because finalizers can interrupt the thread that holds it
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -352,6 +360,9 @@ class _System:
         self._freed += size
         if self._freed > self.limit >> 3:
             self.trim(self.limit)
+        self._turnover += size
+        if self._turnover > _TURNOVER * max(self.reserved, _FEW_BYTES):
+            self.trim_unused()
 
     def cached_large(self) -> int:
         return sum(size * len(c.free) for size, c in list(self._large.items()))
@@ -364,6 +375,15 @@ class _System:
         for size_class in sorted(self._large.values(), key=lambda c: c.size * len(c.free), reverse=True):
             while excess > 0 and size_class.free:
                 excess -= self._drop(size_class)
+
+    def trim_unused(self) -> None:
+        """Unmap the blocks that were idle since the last time: other sizes are in use, for instance other shapes."""
+        self._turnover = 0
+        for size_class in list(self._large.values()):
+            while size_class.unused > 0 and size_class.free:
+                size_class.unused -= 1
+                self._drop(size_class)
+            size_class.unused = len(size_class.free)
 
     def _drop(self, size_class: _LargeClass) -> int:
         try:

@@ -180,6 +180,34 @@ def test_idle_bytes_are_bounded() -> None:
     assert module._system.cached_large() <= (8 << 20) + (1 << 20)
 
 
+def churn(nbytes: int, total: int) -> None:
+    """Allocate and free blocks of one size, `total` bytes in all."""
+    for _ in range(total // nbytes):
+        allocate(nbytes)
+
+
+def test_blocks_of_sizes_that_are_no_longer_used_are_unmapped() -> None:
+    release_cached()
+    held = [allocate(3 << 20) for _ in range(20)]
+    held.clear()
+    assert module._system.cached_large() >= 60 << 20
+    turnover = module._TURNOVER * max(module._system.reserved, module._FEW_BYTES)
+    churn(1 << 20, 2 * turnover + (2 << 20))
+    assert module._system.cached_large() <= 2 << 20
+
+
+def test_blocks_that_are_used_now_and_then_stay_mapped() -> None:
+    release_cached()
+    turnover = module._TURNOVER * max(module._system.reserved + (60 << 20), module._FEW_BYTES)
+    addresses: set[int] = set()
+    for _ in range(8):
+        held = [allocate(3 << 20) for _ in range(20)]
+        addresses.update(int(block.address) for block in held)
+        held.clear()
+        churn(1 << 20, turnover // 3)
+    assert len(addresses) == 20
+
+
 def test_threads_never_share_a_block() -> None:
     """Each thread marks its blocks and must find its own mark when it frees them."""
     wrong: list[int] = []
