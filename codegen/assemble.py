@@ -24,11 +24,17 @@ Phase = Literal["prepare", "run"]
 
 
 def assemble(
-    graph: Graph, sharing: Sharing, steps: Sequence[Step], code: tuple[bytes, ...], names: Sequence[str] = ()
+    graph: Graph,
+    sharing: Sharing,
+    steps: Sequence[Step],
+    code: tuple[bytes, ...],
+    names: Sequence[str] = (),
+    keeps_prepared: bool = True,
 ) -> Program:
     """The program of `graph`: a place for every value, and the launches of every step. `Program.names` lists `names`
-    first, then the other names of nodes."""
-    return _Assembler(graph, sharing, steps, names).program(code)
+    first, then the other names of nodes. See `Options.keeps_prepared`."""
+    prepared = sharing.prepared if keeps_prepared else frozenset[Value]()
+    return _Assembler(graph, sharing, prepared, steps, names).program(code)
 
 
 @dataclass(slots=True)
@@ -48,8 +54,11 @@ _FOREVER = 1 << 60
 
 
 class _Assembler:
-    def __init__(self, graph: Graph, sharing: Sharing, steps: Sequence[Step], names: Sequence[str]) -> None:
-        self.graph, self.sharing, self.steps = graph, sharing, steps
+    def __init__(
+        self, graph: Graph, sharing: Sharing, prepared: frozenset[Value], steps: Sequence[Step], names: Sequence[str]
+    ) -> None:
+        """`prepared` are the values that only the launches `prepare` compute."""
+        self.graph, self.sharing, self.prepared, self.steps = graph, sharing, prepared, steps
         self.time: dict[Phase, _Timeline] = {"prepare": _Timeline(), "run": _Timeline()}
         self.blocks: dict[Value, tuple[Phase, Block]] = {}
         self.packed: dict[tuple[Value, Packing], tuple[Phase, Block]] = {}
@@ -107,7 +116,7 @@ class _Assembler:
     def _is_computed_whole(self, value: Value) -> bool:
         """True if a run computes `value`, it fills its block of memory, and the block has no place yet."""
         root = self.sharing.resolve(value)
-        computed = root.base not in self.fixed and root.base not in self.sharing.prepared
+        computed = root.base not in self.fixed and root.base not in self.prepared
         return computed and root.offset == 0 and root.base.type.nbytes == value.type.nbytes
 
     def _may_replace(self, position: int, new: Value) -> bool:
@@ -157,7 +166,7 @@ class _Assembler:
     # -- lifetimes
 
     def _phase(self, step: Step) -> Phase:
-        return "prepare" if self.sharing.prepared.issuperset(step.node.outputs) else "run"
+        return "prepare" if self.prepared.issuperset(step.node.outputs) else "run"
 
     def _plan(self) -> None:
         last, packed = self._last_uses(), self._last_packed_uses()
@@ -185,7 +194,7 @@ class _Assembler:
             packed = {position for position, _, _ in step.packs}
             for position, value in enumerate(step.operands):
                 base = self.sharing.resolve(value).base
-                crosses = base in self.sharing.prepared and self._phase(step) == "run" and position not in packed
+                crosses = base in self.prepared and self._phase(step) == "run" and position not in packed
                 last[base] = max(last.get(base, 0), _FOREVER if crosses else number)
         for value in self.graph.outputs:
             last[self.sharing.resolve(value).base] = _FOREVER
@@ -195,7 +204,7 @@ class _Assembler:
         base = self.sharing.resolve(value).base
         if base in self.fixed or base in self.blocks:
             return
-        if base in self.sharing.prepared:
+        if base in self.prepared:
             phase = "prepare"
         layout = base.type.layout
         halo = layout is not None and any(map(any, layout.halo)) and not cleared
@@ -212,8 +221,9 @@ class _Assembler:
         """
         if (value, packing) in self.packed:
             return
-        phase, last = ("prepare", _FOREVER) if value in self.sharing.prepared else (phase, last)
-        self.packed[value, packing] = phase, self.time[phase].block(packing.nbytes, number, last, packing)
+        phase, last = ("prepare", _FOREVER) if value in self.prepared else (phase, last)
+        zeroed = None if packing.nbytes == value.type.nbytes else packing  # of equal size: nothing is padded
+        self.packed[value, packing] = phase, self.time[phase].block(packing.nbytes, number, last, zeroed)
 
     # -- launches
 

@@ -53,7 +53,7 @@ def compile_steps(
     emitter = target.emitter(fused, context)
     functions: list[HostFunction] = []
     steps = KernelCompiler(emitter, context, functions).steps(fused, sharing)
-    assembled = assemble(fused, sharing, steps, emitter.code(), graph.names())
+    assembled = assemble(fused, sharing, steps, emitter.code(), graph.names(), context.options.keeps_prepared)
     program = replace(assembled, functions=tuple(functions))
     if context.settings.verify:
         from ..ir.verifier import verify_program

@@ -25,7 +25,8 @@ class Options:
     `static_shape` compiles extents into the kernels; otherwise they are arguments of launches where that is as fast.
     `residual_bytes` bounds what the forward program of a derivative saves for the backward program, as far as computing
     cheap operators again allows; None minimises time. `weights` is the dtype to which predictions round weights, and
-    in which they are stored if it is narrower than float32.
+    in which they are stored if it is narrower than float32. `keeps_prepared`: what depends on parameters alone is kept
+    from run to run; otherwise each run computes it when it is needed, in memory that other values use too.
     """
 
     training: bool = False
@@ -33,6 +34,7 @@ class Options:
     dynamic: bool = False
     residual_bytes: int | None = None
     weights: DType = DType.F32
+    keeps_prepared: bool = True
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from ..ir.dialects.core import Relayout
+from ..ir.dialects.core import Relayout, products_of
 from ..ir.dialects.core.gradient import cotangent_positions, gradient_graph
 from ..ir.dialects.core.split import Split
 from ..ir.graph import Graph, GraphBuilder, Value
@@ -57,6 +57,16 @@ def training_graphs(graph: Graph, wrt: Sequence[int], context: Context, rows: Co
     last = len(split.forward.outputs) - len(split.forward.updates)
     return replace(split, forward=replace(split.forward, private=frozenset(range(first, last))), rows=rows)
 
+
+def keeps_prepared(forward: Graph) -> bool:
+    """Whether a forward program should keep what depends on parameters alone, such as packed weights, for runs with the
+    same parameters. Otherwise each run computes it: in few per cent of its time, and in little memory."""
+    weights = sum(forward.inputs[i].type.nbytes for i in forward.parameters)
+    return not weights or sum(map(products_of, forward.nodes)) < _MUCH_WORK * weights
+
+
+_MUCH_WORK = 200
+"""Multiply-adds for each byte of weights. Packing a byte takes as long as about ten."""
 
 _PRICES = (2, 4, 8, 16, 64, 1 << 20)
 """The prices of a saved byte that are tried until a budget is met. The last recomputes whatever can be recomputed."""

@@ -20,7 +20,7 @@ from ..ir.locks import ForkSafeLock
 from ..ir.once import once
 from ..ir.types import TensorType
 from ..passes.manager import Context, Options
-from ..passes.training import gradient_of, lowered_for_gradients, training_graphs, with_stored_inputs
+from ..passes.training import gradient_of, keeps_prepared, lowered_for_gradients, training_graphs, with_stored_inputs
 from .compile import (
     StoredProgram,
     executable_for,
@@ -176,17 +176,19 @@ class Derivative:
 
 def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: Device, record: str | None) -> Derivative:
     """The derivative with these graphs. The forward program determines the layouts of residuals, so it is compiled
-    before the backward program. What both are is then stored under `record`.
+    before the backward program. What both are is then stored under `record`. Parameters change between backward passes,
+    so the backward program keeps nothing that depends on them alone.
 
     The graphs are of core, which has no modes: a call without a tape shares the forward program if it keeps nothing."""
-    options = replace(options, training=False)
+    options = replace(options, training=False, keeps_prepared=keeps_prepared(split.forward))
+    last = replace(options, keeps_prepared=False)
     traits = Traits.of(split)
     first = Compiled(lambda: _specialised(split.forward, options, device), device)
 
     def compile_backward() -> Specialization:
         graph = backward_graph(split, first.specialization.types)
-        found = _specialised(graph, options, device)
-        programs = [stored_as(g, options, device) for g in (split.forward, graph)]
+        found = _specialised(graph, last, device)
+        programs = [stored_as(split.forward, options, device), stored_as(graph, last, device)]
         if record is not None:
             put_record(record, _to_bytes(split, traits, programs))
         return found
@@ -208,7 +210,7 @@ def _specialised(graph: Graph, options: Options, device: Device) -> Specializati
 
 # -- derivatives on disk: a warm start differentiates nothing
 
-_STORED = "derivative 4"
+_STORED = "derivative 5"
 """The kind of what is stored; the number changes with the format."""
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from math import prod
 from typing import Any
 
-from ..ir.dialects.core import Call, Conv, Dot, Scan
+from ..ir.dialects.core import Call, Scan, products_of
 from ..ir.dialects.mx.operator import Operator
-from ..ir.graph import Graph, Node
+from ..ir.graph import Graph
 from ..ir.program import Program
 from ..passes.decompose import Decompose
 from ..passes.manager import Context, Options, run_passes
@@ -71,13 +70,3 @@ def _count(graph: Graph, times: int, layer: str, found: Counter[str]) -> None:
             _count(node.op.body, times * node.op.length, name, found)
         else:
             found[name] += times * products_of(node)
-
-
-def products_of(node: Node) -> int:
-    """The products that a convolution or a matrix product adds up; 0 for any other node."""
-    size = node.outputs[0].type.size if node.outputs else 0
-    if isinstance(node.op, Conv):
-        return size * prod(node.inputs[1].type.shape[1:]) // prod(node.op.lhs_dilation)
-    if isinstance(node.op, Dot):
-        return size * prod(node.inputs[0].type.shape[axis] for axis in node.op.lhs_contract)
-    return 0

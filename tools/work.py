@@ -27,6 +27,7 @@ from ..ir.dialects.core import (
     SymmetricEigen,
     TriangularSolve,
     While,
+    products_of,
 )
 from ..ir.graph import Graph, Node, Value
 from ..ir.kernel import Affine, AxisValue, Contract, Extent, Kernel, Load, Ref, children, local, walk
@@ -35,7 +36,6 @@ from ..ir.lazy_dataclass import dataclass
 from ..ir.program import LAYOUT
 from ..ir.types import TensorType
 from ..passes.plan_memory import Sharing, concat_of
-from .layers import products_of
 
 _UNKNOWN = (While, Cond, HostCallback, Cholesky, TriangularSolve, LU, LQ, SymmetricEigen)
 """Operations of these depend on data, or are not counted."""

@@ -12,6 +12,7 @@ from mxforge.ir.program import PACK, Copy, Launch, Place, Program, Space
 from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType
 from mxforge.ir.verifier import verify_program
+from mxforge.passes.manager import Options
 from mxforge.runtime.executable import Executable
 from rewriting import random_inputs, tensor
 
@@ -79,6 +80,24 @@ def test_operands_that_are_not_parameters_are_packed_in_every_run() -> None:
     x, w = b.input(tensor(20, 64)), b.input(tensor(64, 64))
     program = agrees(b.build([dense(b, x, w)]))
     assert program.prepare == ()
+
+
+def test_a_program_that_keeps_nothing_packs_parameters_in_the_run_in_one_place() -> None:
+    b = CoreBuilder()
+    x = y = b.input(tensor(64, 64))
+    for _ in range(4):
+        y = b.tanh(dense(b, y, b.input(tensor(64, 64), parameter=True)))
+    graph = b.build([y, b.sort(b.input(tensor(9), parameter=True), 0)[0]])
+    kept, program = (compiled(graph, Options(keeps_prepared=keeps)) for keeps in (True, False))
+    verify_program(program)
+    assert program.prepare == () and program.prepared_bytes == 0 and kept.prepared_bytes >= 4 * x.type.nbytes
+    assert {n.kind for n in kept.prepare} | {PACK} == {n.kind for n in program.launches} - {
+        n.kind for n in kept.launches
+    }
+    assert program.arena_bytes <= kept.arena_bytes + x.type.nbytes
+    inputs = random_inputs(graph)
+    for found, expected in zip(run_program(program, inputs), run_program(kept, inputs), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_packed_operands_live_only_during_their_step() -> None:

@@ -8,10 +8,15 @@ from weakref import WeakSet
 
 import mxforge as mx
 import pytest
+from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.program import Launch, Program
+from mxforge.passes.manager import Options
 from mxforge.runtime import idle, prepared
-from mxforge.runtime.executable import listen
+from mxforge.runtime.derivative import Differentiable
+from mxforge.runtime.executable import Executable, listen
+from mxforge.runtime.host_device import HOST
 from mxforge.runtime.prepared import Prepared, PreparedPool, Version
+from rewriting import tensor
 
 MIB = 1 << 20
 
@@ -111,3 +116,16 @@ def test_blocks_of_one_architecture_pack_their_weights_once(launches: list[str])
             net(data).wait_to_read()
             counts.append(len(launches))
     assert set(counts[10:]) == {counts[-1]} and counts[9] > counts[-1]
+
+
+@pytest.mark.parametrize(("rows", "keeps"), [(20, True), (2000, False)])
+def test_training_programs_keep_weights_only_if_packing_takes_long(rows: int, keeps: bool) -> None:
+    """A forward program can run many times between two updates of the weights, a backward program does not."""
+    b = CoreBuilder()
+    x, w = b.input(tensor(rows, 256)), b.input(tensor(256, 256), parameter=True)
+    y = b.dot(x, w, (), (), (1,), (1,))
+    derivative = Differentiable(b.build([b.mul(y, y)]), Options(), HOST).derivative((0, 1))
+    forward, backward = (f.specialization.executable for f in (derivative.forward, derivative.backward))
+    assert isinstance(forward, Executable) and isinstance(backward, Executable)
+    assert bool(forward.program.prepare) is keeps and backward.program.prepare == ()
+    assert (backward.program.prepared_bytes, backward.program.arena_bytes > 0) == (0, True)

@@ -1,7 +1,7 @@
 """The core dialect: the closed set of primitives from which targets generate code."""
 
 from .builder import CoreBuilder, normalize_axes
-from .contraction import Conv, Dot
+from .contraction import Conv, Dot, products_of
 from .control import Call, Cond, Fused, While
 from .conv_weight_gradient import ConvWeightGradient
 from .creation import Constant, Iota, RandomBits, Size
@@ -65,6 +65,7 @@ __all__ = [
     "gradient_graph",
     "interpret",
     "normalize_axes",
+    "products_of",
     "pull_back",
     "round_bfloat16",
     "storage",

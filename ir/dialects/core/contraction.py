@@ -313,3 +313,13 @@ def _correlate(x: Array, w: Array, out: Shape, strides: Shape, dilation: Shape, 
         patch = x[(..., *part)].reshape(n, groups, kernel.shape[2], 1)
         result[(..., *position)] = np.matmul(kernel, patch)[..., 0]
     return result.reshape(n, o, *out)
+
+
+def products_of(node: Node) -> int:
+    """The products that a convolution or a matrix product adds up; 0 for any other node."""
+    size = node.outputs[0].type.size if node.outputs else 0
+    if isinstance(node.op, Conv):
+        return size * prod(node.inputs[1].type.shape[1:]) // prod(node.op.lhs_dilation)
+    if isinstance(node.op, Dot):
+        return size * prod(node.inputs[0].type.shape[axis] for axis in node.op.lhs_contract)
+    return 0
