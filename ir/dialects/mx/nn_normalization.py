@@ -120,8 +120,10 @@ class _BatchNormBase(Operator):
         mean, var = _moments(b, x, axes)
         inverse = self._inverse(b, var)
         centred = b.sub(x, self._along(b, mean, x))
-        total, product = b.sum(g, axes), b.sum(b.mul(g, centred), axes)
         count = prod(x.type.shape[k] for k in axes)
+        total, left = b.sum(g, axes), b.sum(centred, axes)
+        # `left` is the rounding error of the mean, which would not cancel in the gradient by x of a sum
+        product = b.sub(b.sum(b.mul(g, centred), axes), b.mul(b.div(total, count), left))
         slope = b.div(b.mul(product, b.square(inverse)), count)
         rest = b.sub(b.sub(g, self._along(b, b.div(total, count), x)), b.mul(centred, self._along(b, slope, x)))
         gradient = b.mul(rest, self._along(b, self._scale(b, gamma, var), x))
@@ -169,6 +171,16 @@ def _moments(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Valu
     kept = tuple(i for i in range(x.type.rank) if i not in axes)
     centred = b.sub(x, b.broadcast(mean, x.type.shape, kept))
     return mean, b.mean(b.square(centred), axes)
+
+
+def _centred_moments(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Three:
+    """x minus its mean over `axes`, the mean and the biased variance. The mean of equal elements is exactly such an
+    element: the mean of what is left after a first subtraction corrects the rounding error of the sum."""
+    first, kept = b.mean(x, axes), tuple(i for i in range(x.type.rank) if i not in axes)
+    near = b.sub(x, b.broadcast(first, x.type.shape, kept))
+    left = b.stop_gradient(b.mean(near, axes))
+    mean, var = b.add(first, left), b.sub(b.mean(b.square(near), axes), b.square(left))
+    return b.sub(x, b.broadcast(mean, x.type.shape, kept)), mean, b.maximum(var, 0)
 
 
 @operator("BatchNorm", aliases=("_npx_batch_norm",))
@@ -366,8 +378,7 @@ class GroupNorm(Operator):
             raise ValueError(f"{shape[1]} channels are not divisible by num_groups={self.num_groups}")
         grouped: Shape = (shape[0], self.num_groups, prod(shape[1:]) // self.num_groups)
         x = b.reshape(_wide(b, data), grouped)
-        mean, var = _moments(b, x, (2,))
-        centred = b.sub(x, b.broadcast(mean, grouped, (0, 1)))
+        centred, mean, var = _centred_moments(b, x, (2,))
         std = b.sqrt(b.add(var, self.eps))
         normal = b.div(centred, b.broadcast(std, grouped, (0, 1)))
         y = b.reshape(_affine(b, normal, gamma, beta, 1), shape)
@@ -409,8 +420,7 @@ class InstanceNorm(Operator):
         data, gamma, beta = inputs
         x = _wide(b, data)
         shape = x.type.shape
-        mean, var = _moments(b, x, tuple(range(2, len(shape))))
-        centred = b.sub(x, b.broadcast(mean, shape, (0, 1)))
+        centred, _, var = _centred_moments(b, x, tuple(range(2, len(shape))))
         normal = b.mul(centred, b.broadcast(b.rsqrt(b.add(var, self.eps)), shape, (0, 1)))
         return b.cast(_affine(b, normal, gamma, beta, 1), data.type.dtype)
 
