@@ -193,13 +193,11 @@ def bind(
     grads: list[Any] = [None] * len(names)
     if args_grad is not None:
         grads = _listed("args_grad", args_grad, names, missing=True)
-    reqs = gradient_requests(names, grad_req)
     _check_arrays(symbol, ctx, dict(zip((*names, *auxiliary), (*arguments, *states), strict=True)), not group2ctx)
     for name, array, grad in zip(names, arguments, grads, strict=True):
         if grad is not None and grad.shape != array.shape:
             raise MXNetError(f"bind: the gradient of {name} has the shape {grad.shape}, {name} has {array.shape}")
-    kept: list[Any] = [grad if req != "null" else None for grad, req in zip(grads, reqs, strict=True)]
-    return Executor(symbol, ctx, arguments, kept, states, grad_req)
+    return Executor(symbol, ctx, arguments, grads, states, grad_req)
 
 
 def _check_arrays(symbol: Symbol, ctx: Context, arrays: Mapping[str, NDArray], together: bool) -> None:

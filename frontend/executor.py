@@ -57,7 +57,9 @@ class Executor:
         self._grad_req = grad_req
         self._inputs = tuple(inputs)
         self.arg_arrays, self.grad_arrays, self.aux_arrays = arg_arrays, grad_arrays, aux_arrays
-        self._arg_dict = _dictionary(symbol.list_arguments(), arg_arrays)
+        names = symbol.list_arguments()
+        self._requests = dict(zip(names, gradient_requests(names, grad_req), strict=True))
+        self._arg_dict = _dictionary(names, arg_arrays)
         self._grad_dict = _dictionary(symbol.list_arguments(), grad_arrays)
         self._aux_dict = _dictionary(symbol.list_auxiliary_states(), aux_arrays)
         names = symbol.list_inputs()
@@ -67,7 +69,8 @@ class Executor:
         self._outputs: list[NDArray] | None = None
         self._lender: Executor | None = None  # the results share the memory of its results if they fit
         self._monitor: Monitored | None = None
-        self._run: ForwardRun | RecordedRun | None = None  # the last forward pass in training, for `backward`
+        self._run: ForwardRun | RecordedRun | None = None  # the last forward pass, if `backward` can follow it
+        self._trained = True  # the mode of the last forward pass, and that of `_run`
 
     @property
     def handle(self) -> ctypes.c_void_p:
@@ -140,20 +143,17 @@ class Executor:
         """
         for name, array in kwargs.items():
             self._assign(name, array)
-        arrays = self._arrays()
-        if not self._version.is_current():
-            marked = self.function.parameters
-            self._version.refresh(storages(a for n, a in zip(self.function.names, arrays, strict=True) if n in marked))
+        arrays = self._current_arrays()
         gradients = bool(is_train and self._wrt())
+        self._run, self._trained = None, bool(is_train)
         if self._monitor is not None and self._monitor.listens:
             outputs = self._monitor.forward(arrays, bool(is_train), self._version.stamp, again=gradients)
             if not gradients:
                 self._replace(outputs)
-                self._run = None
                 return self.outputs
         found = self.function.specialization_for(arrays, bool(is_train), self._ctx)
         if gradients:
-            self._forward_for_gradients(found, arrays)
+            self._run = self._run_for_gradients(found, arrays, self._outputs)
         elif not found.types:  # the types of sparse results are unknown before the call
             self._outputs = found.call(arrays, self._version.stamp)
         else:
@@ -163,37 +163,49 @@ class Executor:
                 written(array._storage)
         return self.outputs
 
-    def _wrt(self) -> tuple[int, ...]:
-        """The positions of the function's inputs that have a gradient. Arrays of integers have none."""
-        names, grads = self.function.names, self._grad_dict
-        return tuple(
-            [
-                i
-                for i, name in enumerate(names)
-                if grads.get(name) is not None and dtype_of(self._arg_dict[name].dtype).has_cotangent
-            ]
-        )
+    def _current_arrays(self) -> list[NDArray]:
+        """The operands of a run. What was computed from parameters that have changed since is computed again."""
+        arrays = self._arrays()
+        if not self._version.is_current():
+            marked = self.function.parameters
+            self._version.refresh(storages(a for n, a in zip(self.function.names, arrays, strict=True) if n in marked))
+        return arrays
 
-    def _forward_for_gradients(
-        self, found: SymbolSpecialization | StepwiseSpecialization, arrays: Sequence[NDArray]
-    ) -> None:
-        """Run forward and keep the values that the gradients read."""
+    def _wrt(self) -> tuple[int, ...]:
+        """The positions of the function's inputs that receive a gradient. Arrays of integers have none."""
+        return tuple([i for i, name in enumerate(self.function.names) if self._receives_gradient(name)])
+
+    def _receives_gradient(self, name: str) -> bool:
+        if self._grad_dict.get(name) is None or self._requests[name] == "null":
+            return False
+        return dtype_of(self._arg_dict[name].dtype).has_cotangent
+
+    def _run_for_gradients(
+        self,
+        found: SymbolSpecialization | StepwiseSpecialization,
+        arrays: Sequence[NDArray],
+        outputs: Sequence[NDArray] | None,
+    ) -> ForwardRun | RecordedRun:
+        """Run forward and keep the values that the gradients read. The results are written to `outputs`; None makes
+        them the executor's outputs."""
         wrt = self._wrt()
         if isinstance(found, StepwiseSpecialization):
-            self._run = RecordedRun(found, arrays, wrt)
-            self._outputs = self._run.results
-            return
-        outputs = self._make_outputs(found.types) if self._outputs is None else self._outputs
+            run = RecordedRun(found, arrays, wrt)
+            if outputs is self._outputs:
+                self._outputs = run.results
+            return run
+        outputs = self._make_outputs(found.types) if outputs is None else outputs
         call = Call(self.function, found, arrays)
         if hooks.watched:
             before_call(call)
         targets = [self._grad_dict[self.function.names[i]] for i in wrt]
         rows = [k for k, target in enumerate(targets) if target is not None and target.stype == "row_sparse"]
-        self._run = ForwardRun(found.derivative(wrt, rows), arrays, outputs, self._version.stamp)
+        run = ForwardRun(found.derivative(wrt, rows), arrays, outputs, self._version.stamp)
         if hooks.watched:
             after_call(call, outputs)
         for array in outputs:
             written(array._storage)
+        return run
 
     def _replace(self, found: Sequence[NDArray]) -> None:
         if any(a._is_sparse for a in found):
@@ -219,16 +231,16 @@ class Executor:
         Args:
             out_grads: The gradient by each output: an array, a list, or a dictionary by the outputs' names. Losses need
                 none.
-            is_train: Unused: a forward pass that is still missing runs in training.
+            is_train: False for the gradients of the symbol in inference, in which batch norms use their stored
+                statistics. They are also those after a forward pass in inference.
         """
         if not self._wrt():
             return
-        run = self._last_run()
-        arguments = self._symbol.list_arguments()
-        requests = dict(zip(arguments, gradient_requests(arguments, self._grad_req), strict=True))
-        seeds = self._seeds(run, out_grads)
+        training = bool(is_train) and self._trained
+        run = self._last_run(training)
+        requests, seeds = self._requests, self._seeds(run, out_grads)
         if self._monitor is not None and self._monitor.listens:
-            self._monitor.backward(run.operands, run.wrt, seeds)
+            self._monitor.backward(run.operands, run.wrt, seeds, training)
         names = [self.function.names[i] for i in run.wrt]
         targets = [self._grad_dict[name] for name in names]
         direct = [self._direct_target(name, requests[name]) for name in names]
@@ -243,13 +255,13 @@ class Executor:
             elif requests[name] == "write":
                 gradient.copyto(target)
 
-    def _last_run(self) -> ForwardRun | RecordedRun:
-        """The last forward pass in training. It runs now if there was none."""
-        if self._run is None:
-            arrays = self._arrays()
-            self._forward_for_gradients(self.function.specialization_for(arrays, True, self._ctx), arrays)
-        assert self._run is not None
-        return self._run
+    def _last_run(self, training: bool) -> ForwardRun | RecordedRun:
+        """The last forward pass if it was in this mode. If not, a forward pass runs now, which changes no results."""
+        if self._run is not None and training == self._trained:
+            return self._run
+        arrays = self._current_arrays()
+        found = self.function.specialization_for(arrays, training, self._ctx)
+        return self._run_for_gradients(found, arrays, None if self._outputs is None else ())
 
     def _direct_target(self, name: str, request: str) -> NDArray | None:
         """The gradient array of an argument if the program can write to it: it must have the argument's type."""
@@ -260,8 +272,8 @@ class Executor:
         return target if same else None
 
     def _seeds(self, run: ForwardRun | RecordedRun, out_grads: Any) -> list[NDArray]:
-        """The gradients by the outputs that can have one. MXNetError if one that is no loss has none, or of another
-        shape."""
+        """The gradients by the outputs that can have one. MXNetError if one that the gradients depend on is missing, or
+        has another shape."""
         names = self._symbol.list_outputs()
         if out_grads is None:
             out_grads = []
@@ -279,12 +291,12 @@ class Executor:
         return seeds
 
     def _seed(self, name: str, output: NDArray, gradient: Any, needed: bool) -> NDArray:
-        if gradient is None:
-            if needed:
-                raise MXNetError(f"Executor.backward: {name} is no loss: out_grads must have its gradient")
-            return zeros(output.shape, self._ctx, output.dtype)
-        if not isinstance(gradient, NDArray):
+        if gradient is None and needed:
+            raise MXNetError(f"Executor.backward: {name} is no loss: out_grads must have its gradient")
+        if gradient is not None and not isinstance(gradient, NDArray):
             raise TypeError("inputs must be NDArray")
+        if gradient is None or not needed:
+            return zeros(output.shape, self._ctx, output.dtype)
         if gradient.shape != output.shape:
             raise MXNetError(
                 f"Executor.backward: the gradient of {name} has the shape {gradient.shape}, {name} has {output.shape}"

@@ -71,7 +71,9 @@ class Monitored:
 
     # --- gradients --------------------------------------------------------------------------------------------------
 
-    def backward(self, operands: Sequence[NDArray], wrt: Sequence[int], seeds: Sequence[NDArray]) -> None:
+    def backward(
+        self, operands: Sequence[NDArray], wrt: Sequence[int], seeds: Sequence[NDArray], training: bool
+    ) -> None:
         """Pass the gradients by the inputs of all operators to the callback. `seeds` are those by the outputs."""
         nodes: dict[Recorded, SymNode] = {}
 
@@ -80,7 +82,7 @@ class Monitored:
             if entry is not None and isinstance(entry.node, Recorded):
                 nodes[entry.node] = node
 
-        outputs = self._recorded(operands, wrt, seen)
+        outputs = self._recorded(operands, wrt, training, seen)
         pairs = zip([o for o in outputs if o._dtype.has_cotangent], seeds, strict=True)
         reached = [(o, seed) for o, seed in pairs if entry_of(o) is not None]
         entries, cotangents = entries_of([o for o, _ in reached]), [seed for _, seed in reached]
@@ -91,10 +93,14 @@ class Monitored:
         free(calls)
 
     def _recorded(
-        self, operands: Sequence[NDArray], wrt: Sequence[int], seen: Callable[[SymNode, list[NDArray]], None]
+        self,
+        operands: Sequence[NDArray],
+        wrt: Sequence[int],
+        training: bool,
+        seen: Callable[[SymNode, list[NDArray]], None],
     ) -> list[NDArray]:
         """Run on a tape, with the random numbers of the last forward pass. States keep their values."""
-        steps = StepwiseSpecialization(self.symbol, training=True)
+        steps = StepwiseSpecialization(self.symbol, training)
         states = {node for n in self.nodes for node in n.auxiliary_inputs()}
         arrays = [a.copy() if n in states else a.detach() for n, a in zip(steps.variables, operands, strict=False)]
         for i in wrt:

@@ -9,7 +9,7 @@ from ..runtime.modes import set_recording
 from .dtypes import dtype_of
 from .ndarray import NDArray, zeros
 from .ndarray.gradients import attach
-from .ndarray.tape import Entry, Variable, calls_before, entry_of, pull_back, variable_of
+from .ndarray.tape import Variable, calls_before, entry_of, pull_back, reads_cotangent, variable_of
 
 if TYPE_CHECKING:
     from .symbol.stepwise import StepwiseSpecialization
@@ -36,7 +36,7 @@ class RecordedRun:
     @property
     def reads_cotangent(self) -> tuple[bool, ...]:
         """For each result that can have a gradient whether the gradients depend on its cotangent: a loss ignores it."""
-        return tuple([_reads(entry) for entry in self._entries])
+        return tuple([entry is not None and reads_cotangent(entry) for entry in self._entries])
 
     def gradients(
         self, cotangents: Sequence[NDArray], into: Sequence[NDArray | None] = (), added: Sequence[int] = ()
@@ -63,11 +63,3 @@ class RecordedRun:
 def has_cotangent(array: NDArray) -> bool:
     """Whether an array of any storage type can have a gradient."""
     return dtype_of(array.dtype).has_cotangent
-
-
-def _reads(entry: Entry | None) -> bool:
-    if entry is None:
-        return False
-    pull = None if isinstance(entry.node, Variable) else entry.node.pull
-    reads = getattr(pull, "reads_cotangent", None)
-    return True if reads is None else reads(entry.position)

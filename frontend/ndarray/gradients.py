@@ -13,7 +13,18 @@ from ..dtypes import dtype_of
 from ..tracebacks import api_boundary
 from .array_classes import array_class, empty_array
 from .linked_tape import linked_gradients
-from .tape import Entry, Variable, calls_after, calls_before, entries_of, free, pull_back, variable_of, zeros_of
+from .tape import (
+    Entry,
+    Variable,
+    calls_after,
+    calls_before,
+    entries_of,
+    free,
+    pull_back,
+    reads_cotangent,
+    variable_of,
+    zeros_of,
+)
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -109,7 +120,8 @@ def _gradients(
     """The gradients by all variables that the heads depend on, or only by those `wanted`, None for one that is zero.
     With `direct`, some are in the variables' arrays already. Frees the graph unless it is to `retain` it."""
     entries = entries_of(heads)
-    cotangents = [None if g is None else _cotangent(h, g) for h, g in zip(heads, head_grads, strict=True)]
+    given = zip(heads, head_grads, entries, strict=True)
+    cotangents = [None if g is None else _cotangent(h, g, e) for h, g, e in given]
     nodes = calls_before(entries)
     pulled = nodes if wanted is None else calls_after(nodes, wanted)
     linked = not differentiable and len(pulled) == len(nodes)
@@ -190,11 +202,17 @@ def _as_lists(heads: Any, head_grads: Any) -> tuple[list[NDArray], list[NDArray 
     return heads, head_grads
 
 
-def _cotangent(head: NDArray, given: NDArray) -> NDArray:
-    """The gradient by a head. MXNetError if its shape is another."""
-    if given.shape != head.shape:
+def _cotangent(head: NDArray, given: NDArray, entry: Entry) -> NDArray | None:
+    """The gradient by a head, in the head's shape; None if nothing depends on it. MXNetError if it has another number
+    of elements."""
+    dense = given.tostype("default").astype(head.dtype, copy=False)
+    if dense.shape == head.shape:
+        return dense
+    if dense.size == head.size:
+        return dense.reshape(head.shape)
+    if reads_cotangent(entry):
         raise MXNetError(f"the gradient by a head of shape {head.shape} has the shape {given.shape}")
-    return given.tostype("default").astype(head.dtype, copy=False)
+    return None
 
 
 def _ones(array: NDArray) -> NDArray:

@@ -434,6 +434,13 @@ def entries_of(heads: Sequence[NDArray]) -> list[Entry]:
     return cast("list[Entry]", found)
 
 
+def reads_cotangent(entry: Entry) -> bool:
+    """Whether the gradient of the call that an entry is a result of depends on its cotangent: a loss ignores it."""
+    pull = None if isinstance(entry.node, Variable) else entry.node.pull
+    reads = getattr(pull, "reads_cotangent", None)
+    return True if reads is None else reads(entry.position)
+
+
 def calls_before(entries: Sequence[Entry]) -> list[Recorded]:
     """The calls that the entries depend on, the last one first. MXNetError if a backward pass freed one of them."""
     nodes = sorted(_reachable(entries), key=_NUMBER, reverse=True)

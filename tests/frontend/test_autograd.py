@@ -446,3 +446,31 @@ def test_a_function_in_python_is_called_with_a_zero_cotangent() -> None:
         y = nd.BlockGrad(Shifted()(x))
     y.backward()
     assert x.grad.asnumpy().tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_head_gradient_has_as_many_elements_in_any_shape(hybridize: bool) -> None:
+    """As in MXNet, whose operators read it in their own shape."""
+
+    class Sum(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:
+            return F.sum(x, axis=1)
+
+    net = Sum()
+    if hybridize:
+        net.hybridize()
+    x = nd.array([[1, 2, 3], [4, 5, 6]])
+    x.attach_grad()
+    for shape in ((2,), (2, 1), (1, 2)):
+        with autograd.record():
+            y = net(x)
+        y.backward(nd.array([1, 2]).reshape(shape))
+        assert x.grad is not None and x.grad.asnumpy().tolist() == [[1, 1, 1], [2, 2, 2]]
+    with autograd.record():
+        y = net(x)
+    with pytest.raises(mx.MXNetError, match=r"of shape \(2,\) has the shape \(3,\)"):
+        y.backward(nd.ones(3))
+    with autograd.record():
+        y = nd.MakeLoss(x * x)
+    y.backward(nd.ones(3))
+    assert x.grad.asnumpy().tolist() == [[2, 4, 6], [8, 10, 12]]

@@ -168,3 +168,81 @@ def test_a_monitor_sees_the_masks_that_the_gradients_use() -> None:
     assert gradient is not None
     assert 0 < np.count_nonzero(output) < 64
     assert all(np.array_equal(a, output) for a in (gradient.asnumpy(), seen["d_output"], seen["d_backward_output"]))
+
+
+DATA = np.array([[-1, 2, 3], [4, 5, 6]], np.float32)
+
+
+def bound(symbol: Any, grad_req: Any = "write") -> tuple[mx.executor.Executor, mx.nd.NDArray]:
+    """An executor on DATA as `x`, and the array that receives the gradient by it."""
+    shapes = symbol.infer_shape(x=DATA.shape)
+    names, states = symbol.list_arguments(), symbol.list_auxiliary_states()
+    arrays = {name: mx.nd.ones(shape) for name, shape in zip(names, shapes[0], strict=True)}
+    arrays["x"] = mx.nd.array(DATA)
+    start = {name: (mx.nd.zeros if "mean" in name else mx.nd.ones) for name in states}
+    aux = {name: start[name](shape) for name, shape in zip(states, shapes[2], strict=True)}
+    gradient = mx.nd.zeros(DATA.shape)
+    return symbol.bind(mx.cpu(), arrays, args_grad={"x": gradient}, grad_req=grad_req, aux_states=aux), gradient
+
+
+@pytest.mark.parametrize(
+    ("forward", "flag", "expected", "mean"),
+    [
+        (True, True, 0.0, [0.15, 0.35, 0.45]),
+        (True, False, 0.9995, [0, 0, 0]),
+        (False, False, 0.9995, [0, 0, 0]),
+        (None, False, 0.9995, [0, 0, 0]),
+    ],
+)
+def test_gradients_in_inference_use_stored_statistics(
+    forward: bool | None, flag: bool, expected: float, mean: list[float]
+) -> None:
+    """The numbers are recorded from MXNet 1.9.1."""
+    executor, gradient = bound(mx.sym.BatchNorm(mx.sym.var("x"), fix_gamma=False))
+    results = None if forward is None else executor.forward(is_train=forward)[0].asnumpy()
+    executor.backward(mx.nd.ones(DATA.shape), is_train=flag)
+    np.testing.assert_allclose(gradient.asnumpy(), np.full(DATA.shape, expected), atol=2e-4)
+    np.testing.assert_allclose(executor.aux_arrays[0].asnumpy(), mean, atol=1e-6)
+    if results is not None:
+        np.testing.assert_array_equal(executor.outputs[0].asnumpy(), results)
+
+
+def test_gradients_follow_the_last_forward_pass() -> None:
+    """An earlier one in training is of no concern: dropout passes everything on in inference, as in MXNet."""
+    x: Any = mx.sym.var("x")
+    executor, gradient = bound(mx.sym.Dropout(x, p=0.5) * x)
+    executor.forward(is_train=True)
+    executor.forward(is_train=False, x=mx.nd.full(DATA.shape, 3))
+    executor.backward(mx.nd.ones(DATA.shape))
+    np.testing.assert_allclose(gradient.asnumpy(), np.full(DATA.shape, 6))
+
+
+def test_a_head_gradient_that_nothing_reads_can_have_any_shape() -> None:
+    x: Any = mx.sym.var("x")
+    for other in (mx.sym.argmax(x, axis=1), mx.sym.shape_array(x), mx.sym.BlockGrad(x)):
+        executor, gradient = bound(mx.sym.Group([x * x, other]))
+        executor.forward(is_train=True)
+        executor.backward([mx.nd.ones(DATA.shape), mx.nd.ones((5,))])
+        np.testing.assert_allclose(gradient.asnumpy(), 2 * DATA)
+    executor, gradient = bound(mx.sym.MakeLoss(x * x))
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.ones((5,)))
+    np.testing.assert_allclose(gradient.asnumpy(), 2 * DATA)
+    executor, _ = bound(x * x)
+    executor.forward(is_train=True)
+    with pytest.raises(mx.MXNetError, match=r"has the shape \(6,\)"):
+        executor.backward(mx.nd.ones((6,)))
+
+
+@pytest.mark.parametrize("grad_req", ["null", {"x": "null", "w": "write"}])
+def test_gradient_arrays_without_a_request_are_kept(grad_req: Any) -> None:
+    x: Any = mx.sym.var("x")
+    given = {name: mx.nd.full(DATA.shape, 9) for name in ("x", "w")}
+    arrays = {"x": mx.nd.array(DATA), "w": mx.nd.ones(DATA.shape)}
+    executor = (x * mx.sym.var("w")).bind(mx.cpu(), arrays, args_grad=given, grad_req=grad_req)
+    assert executor.grad_dict["x"] is given["x"] and executor.grad_arrays[1] is given["w"]
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.ones(DATA.shape))
+    assert (given["x"].asnumpy() == 9).all()
+    expected = np.full(DATA.shape, 9) if grad_req == "null" else DATA
+    np.testing.assert_array_equal(given["w"].asnumpy(), expected)
