@@ -32,10 +32,10 @@ def _positive_part(b: MxBuilder, x: Value) -> Value:
 def _where_result_is_positive(
     b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
 ) -> list[Value]:
-    """The cotangent where the result is positive. Elsewhere the gradient is the result: 0 or NaN. It is 0 at 0, unlike
-    that of a maximum."""
+    """The cotangent where the result is positive. Elsewhere it is multiplied by the result: 0 or NaN. The gradient is 0
+    at 0, unlike that of a maximum."""
     y, g = results[0], cotangents[0]
-    return [b.select(b.gt(y, 0), g, y)]
+    return [b.mul(g, b.select(b.gt(y, 0), b.full_like(y, 1), y))]
 
 
 def rectified(b: MxBuilder, x: Value) -> Value:
