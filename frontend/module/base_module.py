@@ -223,7 +223,7 @@ class BaseModule:
             eval_data.reset()
         eval_metric = eval_metric if isinstance(eval_metric, metric.EvalMetric) else metric.create(eval_metric)
         eval_metric.reset()
-        count = 0
+        actual_num_batch = 0
         for nbatch, eval_batch in enumerate(eval_data):
             if nbatch == num_batch:
                 break
@@ -235,9 +235,9 @@ class BaseModule:
                 self.update_metric(eval_metric, eval_batch.label)
             if batch_end_callback is not None:
                 call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
-            count += 1
+            actual_num_batch += 1
         if score_end_callback:
-            call_all(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
+            call_all(score_end_callback, BatchEndParam(epoch, actual_num_batch, eval_metric, locals()))
         return eval_metric.get_name_value()
 
     # --- training ---------------------------------------------------------------------------------------------------
@@ -315,6 +315,7 @@ class BaseModule:
         """
         if num_epoch is None:
             raise AssertionError("please specify number of epochs")
+        given = locals()
         self.bind(train_data.provide_data, train_data.provide_label, for_training=True, force_rebind=force_rebind)
         if monitor is not None:
             self.install_monitor(monitor)
@@ -325,7 +326,7 @@ class BaseModule:
             eval_metric = metric.create(eval_metric)
         for epoch in range(begin_epoch, num_epoch):
             start = time.time()
-            found = self._fit_epoch(epoch, train_data, eval_metric, batch_end_callback, monitor, sparse_row_id_fn)
+            found = self._fit_epoch(epoch, eval_metric, given)
             for name, value in found:
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
             self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - start)
@@ -348,40 +349,39 @@ class BaseModule:
     def _end_epoch(self, train_data: Any) -> None:
         train_data.reset()
 
-    def _fit_epoch(
-        self,
-        epoch: int,
-        train_data: Any,
-        eval_metric: metric.EvalMetric,
-        batch_end_callback: Any,
-        monitor: Any,
-        sparse_row_id_fn: Any,
-    ) -> list[tuple[str, Any]]:
-        """Train on all batches once. Returns names and values of the metric."""
+    def _fit_epoch(self, epoch: int, eval_metric: metric.EvalMetric, given: dict[str, Any]) -> list[tuple[str, Any]]:
+        """Train on all batches once, with the arguments `given` to `fit`. Returns names and values of the metric.
+
+        Callbacks find the names of MXNet in `BatchEndParam.locals`: those here, and the arguments.
+        """
+        monitor, batch_end_callback = given["monitor"], given["batch_end_callback"]
         eval_metric.reset()
-        batches = iter(train_data)
-        batch, nbatch = next(batches), 0
-        values: list[tuple[str, Any]] = []
-        while batch is not None:
+        data_iter = iter(given["train_data"])
+        data_batch: Any = next(data_iter)
+        nbatch = 0
+        eval_name_vals: list[tuple[str, Any]] = []
+        end_of_batch = False
+        while not end_of_batch:
             if monitor is not None:
                 monitor.tic()
-            self.forward_backward(batch)
+            self.forward_backward(data_batch)
             self.update()
-            if isinstance(batch, list):
-                self.update_metric(eval_metric, [part.label for part in batch], pre_sliced=True)
+            if isinstance(data_batch, list):
+                self.update_metric(eval_metric, [part.label for part in data_batch], pre_sliced=True)
             else:
-                self.update_metric(eval_metric, batch.label)
-            following = next(batches, None)
-            if following is not None:
-                self.prepare(following, sparse_row_id_fn=sparse_row_id_fn)
+                self.update_metric(eval_metric, data_batch.label)
+            next_data_batch = next(data_iter, None)
+            end_of_batch = next_data_batch is None
+            if next_data_batch is not None:
+                self.prepare(next_data_batch, sparse_row_id_fn=given["sparse_row_id_fn"])
             if monitor is not None:
                 monitor.toc_print()
-            if following is None:
-                values = eval_metric.get_global_name_value()  # a callback can reset the metric
+            if end_of_batch:
+                eval_name_vals = eval_metric.get_global_name_value()  # a callback can reset the metric
             if batch_end_callback is not None:
-                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
-            batch, nbatch = following, nbatch + 1
-        return values
+                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, {**given, **locals()}))
+            data_batch, nbatch = next_data_batch, nbatch + 1
+        return eval_name_vals
 
 
 def _check_input_names(symbol: Symbol, names: Sequence[str], kind: str, throw: bool) -> None:

@@ -164,3 +164,36 @@ def test_a_bucket_made_again_takes_no_more_memory() -> None:
         sizes += [module._buckets[4]._total_exec_bytes, module._buckets.pop(2)._total_exec_bytes]
     assert sizes[:2] == sizes[2:]
     assert sizes[0] == 4 * (3 * 4 + 5 * 2 + 2 * 2 + 2)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_callbacks_find_the_variables_of_fit() -> None:
+    """Recorded from MXNet 1.9.1, whose callbacks find all local variables of `fit` and `score`."""
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax")
+    batches, module = mx.io.NDArrayIter(mx.nd.ones((4, 3)), mx.nd.zeros(4), 2), mx.mod.Module(net)
+    seen: dict[str, dict[str, Any]] = {}
+    module.fit(
+        batches,
+        batches,
+        num_epoch=1,
+        batch_end_callback=lambda p: seen.update(batch=p.locals),
+        eval_batch_end_callback=lambda p: seen.update(scored=p.locals),
+        eval_end_callback=lambda p: seen.update(end=p.locals),
+    )
+    of_fit = (
+        "allow_missing arg_params aux_params batch_end_callback begin_epoch data_batch data_iter end_of_batch epoch "
+        "epoch_end_callback eval_batch_end_callback eval_data eval_end_callback eval_metric eval_name_vals force_init "
+        "force_rebind initializer kvstore monitor nbatch next_data_batch num_epoch optimizer optimizer_params self "
+        "sparse_row_id_fn train_data validation_metric"
+    )
+    of_score = (
+        "actual_num_batch batch_end_callback epoch eval_batch eval_data eval_metric nbatch num_batch reset "
+        "score_end_callback self sparse_row_id_fn"
+    )
+    assert set(of_fit.split()) <= set(seen["batch"])
+    assert set(of_score.split()) <= set(seen["scored"]) and set(of_score.split()) <= set(seen["end"])
+    assert all(found["self"] is module for found in seen.values()) and seen["batch"]["optimizer"] == "sgd"
+    model = mx.model.FeedForward(net, num_epoch=1)
+    model.fit(batches, batch_end_callback=lambda p: seen.update(batch=p.locals))
+    of_old = "arg_params ctx data_batch epoch eval_metric executor_manager kvstore nbatch optimizer symbol train_data"
+    assert set(of_old.split()) <= set(seen["batch"])

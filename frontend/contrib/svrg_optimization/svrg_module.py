@@ -187,19 +187,12 @@ class SVRGModule(Module):
 
     # --- fit --------------------------------------------------------------------------------------------------------
 
-    def _fit_epoch(
-        self,
-        epoch: int,
-        train_data: Any,
-        eval_metric: EvalMetric,
-        batch_end_callback: Any,
-        monitor: Any,
-        sparse_row_id_fn: Any,
-    ) -> list[tuple[str, Any]]:
+    def _fit_epoch(self, epoch: int, eval_metric: EvalMetric, given: dict[str, Any]) -> list[tuple[str, Any]]:
+        train_data = given["train_data"]
         if epoch % self.update_freq == 0:
             self.update_full_grads(train_data)
         train_data.reset()
-        return super()._fit_epoch(epoch, train_data, eval_metric, batch_end_callback, monitor, sparse_row_id_fn)
+        return super()._fit_epoch(epoch, eval_metric, given)
 
     def _end_epoch(self, train_data: Any) -> None:
         """The next epoch resets the data."""
