@@ -30,6 +30,9 @@ class Settings:
     cache_size: int = 2048  # maximum size of the disk cache in MiB
 
 
+VARIABLES = tuple(f"MXFORGE_{field.name.upper()}" for field in fields(Settings))
+"""The names of all variables."""
+
 _TRUE = frozenset(("1", "true", "yes", "on"))
 _FALSE = frozenset(("0", "false", "no", "off"))
 
@@ -44,6 +47,11 @@ def _parse(name: str, kind: str, text: str) -> object:
             raise ValueError(f"{name}={text!r} is not a whole number")
         return int(text)
     return Path(text) if kind.startswith("Path") else text
+
+
+def unknown_variables() -> list[str]:
+    """The variables named MXFORGE_* in the environment that are no switch, such as misspelled ones."""
+    return sorted(name for name in os.environ if name.startswith("MXFORGE_") and name not in VARIABLES)
 
 
 @cache

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ..ir.code_store import NO_STORE, CodeStore
+from ..ir.file_errors import names_file
 from ..ir.graph import Graph
 from ..ir.lazy_dataclass import dataclass
 from ..ir.settings import Settings, settings
@@ -56,7 +57,8 @@ class Context:
             return
         folder.mkdir(parents=True, exist_ok=True)
         path = _next_file(folder, stage, suffix)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        with names_file(path):
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
         self.dumped += 1
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ..ir.file_errors import names_file
+
 Chunk = bytes | bytearray | memoryview
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.mxforge")
@@ -28,11 +30,11 @@ def write_atomically(path: str | os.PathLike[str], data: Chunk | Iterable[Chunk]
     target = Path(os.path.realpath(path))
     mode = _existing_mode(target)
     if mode is not None and not stat.S_ISREG(mode):
-        with target.open("wb") as file:
+        with names_file(path), target.open("wb") as file:
             file.writelines(chunks)
         return
     try:
-        with temporary_beside(target, _new_file) as (temporary, descriptor):
+        with names_file(path), temporary_beside(target, _new_file) as (temporary, descriptor):
             with open(descriptor, "wb", closefd=False) as file:
                 file.writelines(chunks)
             os.fsync(descriptor)

@@ -27,6 +27,7 @@ import numpy as np
 
 from ..codegen.llvm.target import CpuTarget
 from ..codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
+from ..ir.file_errors import names_file
 from ..ir.lazy_dataclass import dataclass
 from ..ir.program import Program
 from ..ir.suggestions import see
@@ -90,7 +91,7 @@ def write_folder(
     if model.program.functions:
         names = ", ".join(f.label or f.symbol for f in model.program.functions)
         raise CompiledFolderError(f"{model.name} calls Python functions, which cannot be written: {names}")
-    with temporary_beside(path, new_folder) as (temporary, descriptor):
+    with names_file(folder), temporary_beside(path, new_folder) as (temporary, descriptor):
         contents = {PROGRAM: program_to_bytes(model.program), MEMORY: model.memory.data}
         for name, data in contents.items():
             _write(temporary / name, data)

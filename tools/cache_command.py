@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 
 from ..runtime.cache import DiskCache
 from .errors import ToolError
-from .inspect_text import size
+from .inspect_text import counted, size
 
 
 def run(options: argparse.Namespace) -> int:
@@ -18,5 +19,10 @@ def run(options: argparse.Namespace) -> int:
     if limit is not None:
         DiskCache(limit=limit, enabled=True).evict()
     count, nbytes = cache.usage()
-    print(f"{cache.folder}  {count} programs and objects, {size(nbytes)} of at most {size(cache.limit)}")
+    if options.json:
+        found = {"folder": str(cache.folder), "entries": count, "bytes": nbytes, "limit_bytes": cache.limit}
+        print(json.dumps(found, indent=1))
+    else:
+        what = counted(count, "program or object", "programs and objects")
+        print(f"{cache.folder}  {what}, {size(nbytes)} of at most {size(cache.limit)}")
     return 0

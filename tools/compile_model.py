@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from ..runtime.host_device import HOST
 from .differences import difference
 from .errors import UsageError
 from .inputs import complete_inputs, types_and_arrays
+from .inspect_text import counted
 from .model_files import find_model
 from .models import Model, bind, load_model, model_graph, output_arguments, parameter_memory
 from .progress import Progress
@@ -28,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
     files = find_model(options.model, options.epoch, options.params)
     if files.compiled is not None:
         raise UsageError(f"{options.model}: is already compiled")
+    if str(options.output) == "-":
+        raise UsageError("-: -o is the name of a folder, which cannot be written to stdout")
     check_free(options.output, options.force)
     start = time.perf_counter()
     with Progress("reading the model") as progress:
@@ -44,22 +49,42 @@ def run(options: argparse.Namespace) -> int:
         stored = StoredModel(model.name, inputs, outputs, frozen, memory)
         progress.step(f"writing {options.output}")
         write_folder(options.output, stored, target, replace_existing=options.force)
-    seconds = time.perf_counter() - start
-    size = len(memory) + sum(map(len, frozen.code))
-    what = f"{len(frozen.launches)} launches, {size / 2**20:.1f} MiB"
-    print(f"compiled {model.name} to {options.output} in {seconds:.2f} s ({what})")
+    report: dict[str, Any] = {
+        "model": model.name,
+        "folder": str(options.output),
+        "target": {"cpu": target.cpu, "vector_bits": target.vector_bits, "threads": target.threads},
+        "seconds": time.perf_counter() - start,
+        "launches": len(frozen.launches),
+        "bytes": len(memory) + sum(map(len, frozen.code)),
+    }
     if model.weights is not DType.F32:
-        _report_rounding(model, types, arrays, options)
+        of = "given" if arrays else "random"
+        report["rounding"] = {
+            "weights": options.weights,
+            "inputs": of,
+            "difference": _rounding(model, types, arrays, options),
+        }
+    print(json.dumps(report, indent=1) if options.json else "\n".join(_lines(report)))
     return 0
 
 
-def _report_rounding(
+def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """The report as text."""
+    what = f"{counted(report['launches'], 'launch', 'launches')}, {report['bytes'] / 2**20:.1f} MiB"
+    yield f"compiled {report['model']} to {report['folder']} in {report['seconds']:.2f} s ({what})"
+    found = report.get("rounding")
+    if found is not None:
+        what = "the given inputs" if found["inputs"] == "given" else "random inputs"
+        far = f"{found['difference']:.1e} of their largest element"
+        yield f"weights in {found['weights']}: on {what} the outputs differ by {far}"
+
+
+def _rounding(
     model: Model, types: Mapping[str, TensorType], arrays: Mapping[str, np.ndarray], options: argparse.Namespace
-) -> None:
-    """Print the largest difference between the outputs of the folder and those with float32 weights."""
+) -> float:
+    """The largest difference between the outputs of the folder and those with float32 weights, relative to the largest
+    element."""
     inputs = complete_inputs(types, arrays)
     with Progress(f"comparing {model.name} with float32 weights"):
         exact = bind(replace(model, weights=DType.F32), types)(*inputs)
-        found = difference(load_compiled(options.output)(*inputs), exact, "float32 weights")
-    what = "the given inputs" if arrays else "random inputs"
-    print(f"weights in {options.weights}: on {what} the outputs differ by {found:.1e} of their largest element")
+        return difference(load_compiled(options.output)(*inputs), exact, "float32 weights")

@@ -15,7 +15,8 @@ from ..frontend.artifacts.named_arrays import FORMATS
 from ..frontend.symbol import load
 from ..ir.types import TensorType
 from .errors import ToolError, UsageError
-from .model_files import find_model
+from .inspect_text import counted
+from .model_files import find_model, refuse_onnx
 from .models import Model, bind, data_types, load_model
 from .parameters import require_parameters
 
@@ -27,19 +28,29 @@ def run(options: argparse.Namespace) -> int:
     """Convert and print what was written; returns status 0. ToolError if `--verify` finds a difference."""
     source, target = Path(options.source), Path(options.file)
     kind = target.suffix.lower()
-    if kind != ".onnx" and (options.verify or options.shapes):
-        raise UsageError("--verify and --input-shape are only for .onnx files")
+    refuse_onnx(source)
+    _refuse_options(options, kind)
+    if kind in (_PARAMS, *FORMATS):
+        return _convert_parameters(source, target, options)
+    if kind == ".json":
+        return _convert_symbol(options.source, target)
+    if kind == ".onnx":
+        return _convert_to_onnx(target, options)
+    raise UsageError(f"{target}: give a .params, .npz, .safetensors, .json or .onnx file")
+
+
+def _refuse_options(options: argparse.Namespace, kind: str) -> None:
+    """UsageError for options that do not apply to files of this kind, or contradict each other."""
+    values = {"verify": options.verify, "input-shape": options.shapes, "allow-missing": options.allow_missing}
+    values |= {"epoch": options.epoch is not None, "params": options.params is not None}
+    for name in () if kind == ".onnx" else (n for n, value in values.items() if value):
+        raise UsageError(f"--{name} is only for .onnx files")
     if kind not in (_PARAMS, *FORMATS) and (options.plain_names or options.symbol):
         raise UsageError("--plain-names and --symbol are only for files of parameters")
     if options.plain_names and options.symbol:
         raise UsageError("--plain-names and --symbol contradict each other")
-    if kind in (_PARAMS, *FORMATS):
-        return _convert_parameters(source, target, options)
-    if kind == ".json":
-        return _convert_symbol(source, target)
-    if kind == ".onnx":
-        return _convert_to_onnx(target, options)
-    raise UsageError(f"{target}: give a .params, .npz, .safetensors, .json or .onnx file")
+    if options.symbol is not None and not options.symbol.is_file():
+        raise ToolError(f"{options.symbol}: no such file")
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
@@ -53,7 +64,7 @@ def _convert_parameters(source: Path, target: Path, options: argparse.Namespace)
         write_params(target, names, list(arrays.values()))
     else:
         FORMATS[target.suffix.lower()][1](target, arrays)
-    print(f"wrote {len(arrays)} arrays to {target}")
+    print(f"wrote {counted(len(arrays), 'array')} to {target}")
     return 0
 
 
@@ -71,8 +82,10 @@ def _check_target(target: Path) -> None:
 def _read(path: Path) -> Mapping[str, ParamsArray]:
     """The arrays of a file by name. Arrays without names are named arr_0, arr_1, ..., as in NumPy."""
     kind = path.suffix.lower()
-    if kind in FORMATS:
+    if kind in FORMATS and not path.is_dir():
         return FORMATS[kind][0](path)
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; parameters must be in a .params, .npz or .safetensors file")
     if kind != _PARAMS:
         raise UsageError(f"{path}: parameters must be in a .params, .npz or .safetensors file")
     file = read_params(path)
@@ -101,12 +114,15 @@ def _plain(name: str) -> str:
 # --- symbols ----------------------------------------------------------------------------------------------------------
 
 
-def _convert_symbol(source: Path, target: Path) -> int:
+def _convert_symbol(source: str, target: Path) -> int:
     """Write a symbol of any version in the format of MXNet 1.9.1."""
     _check_target(target)
-    symbol = load(source)
+    files = find_model(source)
+    if files.compiled is not None:
+        raise UsageError(f"{source}: is a folder; a symbol must be in a -symbol.json file")
+    symbol = load(files.symbol)
     write_atomically(target, symbol.tojson().encode())
-    print(f"wrote {len(symbol.get_internals().list_outputs())} values to {target}")
+    print(f"wrote {counted(len(symbol.get_internals().list_outputs()), 'value')} to {target}")
     return 0
 
 
@@ -115,10 +131,15 @@ def _convert_symbol(source: Path, target: Path) -> int:
 
 def _convert_to_onnx(target: Path, options: argparse.Namespace) -> int:
     _check_target(target)
-    model = load_model(find_model(options.source, options.epoch, options.params))
+    files = find_model(options.source, options.epoch, options.params)
+    if files.compiled is not None:
+        raise UsageError(
+            f"{options.source}: is a folder; ONNX files are made of a -symbol.json file and its parameters"
+        )
+    model = load_model(files)
     require_parameters(model, options.shapes, options.allow_missing)
     types = data_types(model, options.shapes)
-    print(f"wrote {write_onnx(model, types, target)} nodes to {target}")
+    print(f"wrote {counted(write_onnx(model, types, target), 'node')} to {target}")
     return _verify(model, target, types) if options.verify else 0
 
 

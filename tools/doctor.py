@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import json
 import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .. import mxforge_version
-from ..ir.settings import read_settings
+from ..ir.settings import VARIABLES, read_settings, unknown_variables
+from ..ir.suggestions import see, suggestion
 from ..runtime.cache import DiskCache
 from ..runtime.host import host_target
-from .inspect_text import size
+from .inspect_text import counted, size
 
 _REQUIRED = ("numpy", "llvmlite", "requests")
 _OPTIONAL = {
@@ -36,34 +39,61 @@ _TOLERANCE = 1e-5
 def run(options: argparse.Namespace) -> int:
     """Print the report; returns status 1 if the installation cannot be used, else 0."""
     problems: list[str] = []
-    parts = _packages(problems), _processor(problems), _settings(problems), _cache(problems), _driver()
-    for part in (_platform(), *parts):
-        for line in part:
-            print(line)
+    report: dict[str, Any] = {
+        "mxforge": {"version": mxforge_version, "folder": str(Path(__file__).resolve().parents[1])},
+        "python": {"version": platform.python_version(), "executable": sys.executable},
+        "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "packages": _packages(problems),
+        "optional": {name: _version(name) for name in _OPTIONAL},
+        "processor": _processor(problems),
+        "settings": _settings(problems),
+        "cache": _cache(problems),
+        "gpu": _driver(),
+        "self_test_seconds": None,
+        "problems": problems,
+    }
     if not problems:
-        for line in _self_test(problems):
-            print(line)
-    for problem in problems:
-        print(f"problem     {problem}")
-    print("everything works" if not problems else f"{len(problems)} problems")
+        report["self_test_seconds"] = _self_test(problems)
+    print(json.dumps(report, indent=1) if options.json else "\n".join(_lines(report)))
     return 1 if problems else 0
 
 
-def _platform() -> Iterator[str]:
-    yield f"mxforge     {mxforge_version}, {Path(__file__).resolve().parents[1]}"
-    yield f"python      {platform.python_version()}, {sys.executable}"
-    yield f"system      {platform.system()} {platform.release()}, {platform.machine()}"
-
-
-def _packages(problems: list[str]) -> Iterator[str]:
-    for name in _REQUIRED:
-        version = _version(name)
+def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """The report as text."""
+    yield f"mxforge     {report['mxforge']['version']}, {report['mxforge']['folder']}"
+    yield f"python      {report['python']['version']}, {report['python']['executable']}"
+    yield f"system      {report['system']}"
+    for name, version in report["packages"].items():
         yield f"package     {name} {version or 'is not installed'}"
-        if version is None:
-            problems.append(f"{name} is not installed: pip install {name}")
-    for name, purpose in _OPTIONAL.items():
-        version = _version(name)
-        yield f"optional    {name} {version}" if version else f"optional    {name} is not installed: {purpose}"
+    for name, version in report["optional"].items():
+        yield f"optional    {name} {version or f'is not installed: {_OPTIONAL[name]}'}"
+    processor, cache = report["processor"], report["cache"]
+    if processor is not None:
+        yield f"processor   {processor['cpu']}, vectors of {processor['vector_bits']} bits"
+        yield f"threads     {processor['threads']} of {os.cpu_count()} processors"
+    for name, value in report["settings"].items():
+        yield f"setting     {name}={value}"
+    if not cache["enabled"]:
+        yield "cache       off (MXFORGE_CACHE=0)"
+    elif cache["folder"] is not None:
+        count, used, most = (cache[key] for key in ("entries", "bytes", "limit_bytes"))
+        entries = counted(count, "entry", "entries")
+        yield f"cache       {cache['folder']}, {entries}, {size(used)} of at most {size(most)}"
+    yield f"GPU         {report['gpu'] or 'no NVIDIA driver: kernels run on the CPU'}"
+    if report["self_test_seconds"] is not None:
+        yield f"self-test   a convolution and its gradient compiled and ran in {report['self_test_seconds']:.2f} s"
+    for problem in report["problems"]:
+        yield f"problem     {problem}"
+    yield "everything works" if not report["problems"] else counted(len(report["problems"]), "problem")
+
+
+def _packages(problems: list[str]) -> dict[str, str | None]:
+    """The versions of the packages that mxforge needs. None: not installed, which is a problem."""
+    found = {name: _version(name) for name in _REQUIRED}
+    problems.extend(
+        f"{name} is not installed: pip install {name}" for name, version in found.items() if version is None
+    )
+    return found
 
 
 def _version(name: str) -> str | None:
@@ -73,49 +103,61 @@ def _version(name: str) -> str | None:
         return "of unknown version" if find_spec(name.replace("-", "_")) else None
 
 
-def _processor(problems: list[str]) -> Iterator[str]:
+def _processor(problems: list[str]) -> dict[str, Any] | None:
     try:
         target = host_target()
     except (RuntimeError, ValueError) as error:
         problems.append(f"the processor is not supported: {error}")
-        return
-    yield f"processor   {target.cpu}, vectors of {target.vector_bits} bits"
-    yield f"threads     {target.threads} of {os.cpu_count()} processors"
+        return None
+    return {"cpu": target.cpu, "vector_bits": target.vector_bits, "threads": target.threads}
 
 
-def _settings(problems: list[str]) -> Iterator[str]:
-    """The variables of the environment that mxforge reads."""
-    for name in sorted(os.environ):
-        if name.startswith(("MXFORGE_", "MXNET_", "OMP_NUM_THREADS")):
-            yield f"setting     {name}={os.environ[name]}"
+def _settings(problems: list[str]) -> dict[str, str]:
+    """The variables of the environment that mxforge reads, and those named MXFORGE_* that nothing reads, which are
+    problems."""
+    names = [name for name in sorted(os.environ) if name.startswith(("MXFORGE_", "MXNET_", "OMP_NUM_THREADS"))]
+    for name in unknown_variables():
+        problems.append(f"nothing reads {name}.{suggestion(name, VARIABLES)}{see('debugging')}")
     try:
         read_settings()
     except ValueError as error:
         problems.append(str(error))
+    return {name: os.environ[name] for name in names}
 
 
-def _cache(problems: list[str]) -> Iterator[str]:
+def _cache(problems: list[str]) -> dict[str, Any]:
     cache = DiskCache()
     if cache.problem:
         problems.append(cache.problem)
-    if cache.folder is not None:
-        count, nbytes = cache.usage()
-        yield f"cache       {cache.folder}, {count} entries, {size(nbytes)} of at most {size(cache.limit)}"
-    elif not cache.enabled:
-        yield "cache       off (MXFORGE_CACHE=0)"
+    count, nbytes = (0, 0) if cache.folder is None else cache.usage()
+    folder = None if cache.folder is None else str(cache.folder)
+    return {"enabled": cache.enabled, "folder": folder, "entries": count, "bytes": nbytes, "limit_bytes": cache.limit}
 
 
-def _driver() -> Iterator[str]:
-    found = _DRIVER.read_text().splitlines()[0] if _DRIVER.is_file() else "no NVIDIA driver: kernels run on the CPU"
-    yield f"GPU         {found}"
+def _driver() -> str | None:
+    """The version of the NVIDIA driver."""
+    return _DRIVER.read_text().splitlines()[0] if _DRIVER.is_file() else None
 
 
-def _self_test(problems: list[str]) -> Iterator[str]:
-    """Compile a convolution with its gradient, and compare both with NumPy."""
+def _self_test(problems: list[str]) -> float | None:
+    """Compile a convolution with its gradient, and compare both with NumPy. Returns the seconds; None if it failed."""
+    start = time.perf_counter()
+    try:
+        differences = _differences()
+    except Exception as error:  # whatever is wrong with this installation
+        problems.append(f"a convolution cannot be compiled: {type(error).__name__}: {error}")
+        return None
+    for what, difference in differences.items():
+        if not difference <= _TOLERANCE:
+            problems.append(f"the {what} of a compiled convolution differs from NumPy's by {difference:.1e}")
+    return time.perf_counter() - start
+
+
+def _differences() -> dict[str, float]:
+    """The largest differences from NumPy, relative to the largest element."""
     from ..frontend import autograd
     from ..frontend import ndarray as nd
 
-    start = time.perf_counter()
     random = np.random.default_rng(0)
     x, w = (random.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 6, 6), (4, 3, 3, 3)))
     image, weight = nd.array(x), nd.array(w)
@@ -127,8 +169,5 @@ def _self_test(problems: list[str]) -> Iterator[str]:
     expected = np.einsum("nchwij,fcij->nfhw", windows, w), np.broadcast_to(windows.sum((0, 2, 3)), w.shape)
     assert weight.grad is not None
     found = result.asnumpy(), weight.grad.asnumpy()
-    for what, ours, wanted in zip(("result", "gradient"), found, expected, strict=True):
-        difference = float(np.abs(ours - wanted).max() / np.abs(wanted).max())
-        if not difference <= _TOLERANCE:
-            problems.append(f"the {what} of a compiled convolution differs from NumPy's by {difference:.1e}")
-    yield f"self-test   a convolution and its gradient compiled and ran in {time.perf_counter() - start:.2f} s"
+    pairs = zip(("result", "gradient"), found, expected, strict=True)
+    return {what: float(np.abs(ours - wanted).max() / np.abs(wanted).max()) for what, ours, wanted in pairs}

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from .. import __version__, mxforge_version
 from ..ir.suggestions import suggestion
-from .argument_types import natural, positive
+from .argument_types import natural, positive, positive_number
 from .bench.grammar import BENCH_EXAMPLES, add_bench_options
 from .profile_grammar import PROFILE_EXAMPLES, fill_profile
 from .records_grammar import IM2REC_EXAMPLES, REC2IDX_EXAMPLES, fill_im2rec, fill_rec2idx
@@ -19,7 +19,9 @@ from .tune.grammar import TUNE_EXAMPLES, add_tuning, fill_tune
 CPUS = ("host", "x86-64-v3", "x86-64-v4")
 WEIGHTS = ("f32", "bf16")
 PRESETS = ("imagenet", "insightface", "ssd")
-_SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*)?(:(?P<dtype>[a-z]+\d*))?")
+_SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*|\d+(x\d+)+)?(:(?P<dtype>[a-z]+\d*))?")
+_ANY_SHAPE = re.compile(r"[^-=/][^=/]*=\d[^/]*")
+_SHAPES = "--input-shape"
 
 _RUN_EXAMPLES = """\
 examples:
@@ -88,7 +90,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class InputShape(argparse.Action):
-    """Collects `NAME=D,D,...[:DTYPE]` in a dictionary from names to (shape, dtype or None)."""
+    """Collects `NAME=D,D,...[:DTYPE]`, also as `NAME=DxDx...`, in a dictionary from names to (shape, dtype or None)."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None
@@ -101,7 +103,7 @@ class InputShape(argparse.Action):
             parser.error(
                 f"argument {self.option_strings[0]}: {values!r} is not NAME=D,D,... (such as data=1,3,224,224)"
             )
-        shape = tuple(int(n) for n in (match["shape"] or "").split(",") if n)
+        shape = tuple(int(n) for n in re.findall(r"\d+", match["shape"] or ""))
         known = getattr(namespace, self.dest)
         if match["name"] in known:
             parser.error(f"argument {self.option_strings[0]}: input {match['name']!r} has two shapes: pass one")
@@ -140,7 +142,7 @@ def build_parser() -> argparse.ArgumentParser:
             epilog=examples,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.set_defaults(module=module)
+        command.set_defaults(module=module, parser=command)
         fill(command)
         command.add_argument("--traceback", action="store_true", help="show where an error comes from")
     return parser
@@ -162,13 +164,17 @@ def _add_parameters(parser: argparse._ActionsContainer) -> None:
 
 def _add_shapes(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
-        "--input-shape",
+        _SHAPES,
         action=InputShape,
         dest="shapes",
         default={},
         metavar="NAME=D,D,...[:DTYPE]",
-        help="the shape of an input, if the model does not contain it; can be repeated",
+        help="the shape of an input, if the model does not contain it; several can follow",
     )
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
 def _add_weights(parser: argparse._ActionsContainer) -> None:
@@ -198,7 +204,9 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     images.add_argument("--squash", action="store_true", help="stretch the whole image to --size")
     images.add_argument("--mean", type=numbers, metavar="R,G,B", help="subtracted, per channel (default: 0)")
     images.add_argument("--std", type=numbers, metavar="R,G,B", help="divided by, per channel (default: 1)")
-    images.add_argument("--range", type=float, metavar="X", help="the largest value of a pixel (default: 1; often 255)")
+    images.add_argument(
+        "--range", type=positive_number, metavar="X", help="the largest value of a pixel (default: 1; often 255)"
+    )
     images.add_argument("--bgr", action="store_true", help="channels in the order blue, green, red")
     images.add_argument("--nhwc", action="store_true", help="channels last: (1, H, W, 3)")
 
@@ -233,7 +241,7 @@ def _fill_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", type=Path, metavar="FILE", help="names of the classes, one per line")
     parser.add_argument("--top-k", type=positive, default=5, metavar="K", help="the classes to show (default: 5)")
     parser.add_argument("--softmax", action="store_true", help="show probabilities: the softmax of the classes")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    _add_json(parser)
     parser.add_argument("--target", choices=("cpu", "reference"), help="reference interprets the graph with NumPy")
     _add_weights(parser)
     _add_machine(parser)
@@ -245,7 +253,7 @@ def _fill_inspect(parser: argparse.ArgumentParser) -> None:
     _add_shapes(parser)
     parser.add_argument("--profile", action="store_true", help="run the program and show the time of each launch")
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage of the compilation to this folder")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    _add_json(parser)
     _add_weights(parser)
     _add_machine(parser)
     add_tuning(parser)
@@ -273,6 +281,7 @@ def _fill_compile(parser: argparse.ArgumentParser) -> None:
     _add_shapes(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write")
     parser.add_argument("--force", action="store_true", help="replace an existing compiled folder")
+    _add_json(parser)
     _add_weights(parser)
     _add_machine(parser, "--target")
     add_tuning(parser)
@@ -314,6 +323,7 @@ def _fill_cache(parser: argparse.ArgumentParser) -> None:
     change.add_argument("--clear", action="store_true", help="remove all compiled programs")
     text = "remove the programs that were not used for the longest time, until the others take at most N MiB"
     change.add_argument("--shrink", type=natural, metavar="N", help=text)
+    _add_json(parser)
 
 
 def _fill_help(parser: argparse.ArgumentParser) -> None:
@@ -321,11 +331,38 @@ def _fill_help(parser: argparse.ArgumentParser) -> None:
 
 
 def _fill_doctor(parser: argparse.ArgumentParser) -> None:
-    """No options."""
+    _add_json(parser)
 
 
 def _fill_completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell that reads the script")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of a command line. Exits the process with status 2 for invalid arguments, 0 after `--help`."""
+    parser = build_parser()
+    own, program = split_program(arguments)
+    options, unknown = parser.parse_known_args(_with_shapes(own))
+    if unknown:
+        command: argparse.ArgumentParser = getattr(options, "parser", parser)
+        known = [option for action in command._actions for option in action.option_strings]
+        command.error(f"unrecognized arguments: {' '.join(unknown)}.{suggestion(unknown[0].partition('=')[0], known)}")
+    if program:
+        options.program = program
+    return options
+
+
+def _with_shapes(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `--input-shape` before each shape that follows another one."""
+    found: list[str] = []
+    after_shape = False
+    for argument in arguments:
+        is_shape = bool(_ANY_SHAPE.fullmatch(argument))
+        if after_shape and is_shape:
+            found.append(_SHAPES)
+        after_shape = argument.startswith(f"{_SHAPES}=") or (is_shape and (after_shape or found[-1:] == [_SHAPES]))
+        found.append(argument)
+    return found
 
 
 def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -21,6 +21,7 @@ from ..frontend.base import MXNetError
 from ..frontend.image_codec import codec
 from ..frontend.io.image_pixels import resize
 from ..frontend.recordio import IRHeader, MXIndexedRecordIO, pack, pack_img
+from ..ir.file_errors import names_file
 from .errors import ToolError, UsageError
 from .progress import Progress
 
@@ -116,7 +117,7 @@ def _is_image(path: str, suffixes: Sequence[str]) -> bool:
 
 
 def _write_list(path: str, items: Iterable[Item]) -> None:
-    with open(path, "w", encoding="utf-8") as file:
+    with names_file(path), open(path, "w", encoding="utf-8") as file:
         for item in items:
             labels = "".join(f"{label:f}\t" for label in item.labels)
             file.write(f"{item.number}\t{labels}{item.path}\n")

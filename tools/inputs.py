@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,13 +17,15 @@ from .images import SUFFIXES, ImageOptions, image_options, read_image
 from .models import InputShapes, Model, data_types, no_such_input
 from .parameters import require_parameters
 
+_NPZ = ".npz"
+
 
 def read_inputs(options: argparse.Namespace, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The arrays in the files of `--input`, by the names of the model's inputs.
 
     `NAME=FILE` is an array or an image for input NAME. A file without a name is for the next input that has none, and
-    an .npz file for all inputs that it names (`x0`, `x1`, ... are positions). Several images of one input are a batch;
-    a folder is the images in it, in the order of their names.
+    an .npz file for all inputs that it names (`x0`, `x1`, ... are positions); with a name it is the array of that name,
+    or the only one. Several images of one input are a batch; a folder is the images in it, in the order of their names.
 
     UsageError for a name that is not an input of the model and for options of images without images, ToolError for a
     file that cannot be read.
@@ -32,8 +35,9 @@ def read_inputs(options: argparse.Namespace, names: Sequence[str]) -> dict[str, 
     images = image_options(options, [path for _, paths in files for path in paths])
     found: dict[str, list[np.ndarray]] = {}
     for name, paths in files:
-        if paths[0].suffix.lower() == ".npz" and name is None:
-            for key, array in _read_npz(paths[0], names).items():
+        if paths[0].suffix.lower() == _NPZ:
+            read = _read_npz(paths[0], names) if name is None else {name: _from_npz(paths[0], name)}
+            for key, array in read.items():
                 _add(found, key, array, paths[0])
             continue
         target = name or _next_input(found, names, paths[0])
@@ -104,7 +108,22 @@ def _read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     keys = keys or {name: f"x{i}" for i, name in enumerate(names) if f"x{i}" in archive}
     if not keys:
         raise ToolError(f"{path}: contains {', '.join(archive)}, but no input of the model ({', '.join(names)})")
+    unused = [key for key in archive if key not in keys.values()]
+    if unused:
+        print(
+            f"mxforge: {path}: not read, because no input of the model has the name: {', '.join(unused)}",
+            file=sys.stderr,
+        )
     return {name: _numbers(archive[key], path) for name, key in keys.items()}
+
+
+def _from_npz(path: Path, name: str) -> np.ndarray:
+    """The array of the archive for one input: the one with its name, or the only one."""
+    archive = read_npz(path)
+    key = name if name in archive or len(archive) != 1 else next(iter(archive))
+    if key not in archive:
+        raise ToolError(f"{path}: contains {', '.join(archive) or 'no array'}, and none is {name!r}")
+    return _numbers(archive[key], path)
 
 
 def random_inputs(shapes: Mapping[str, tuple[Sequence[int], np.dtype]], seed: int = 0) -> dict[str, np.ndarray]:

@@ -22,7 +22,7 @@ from ..runtime.compile import compile_program
 from ..runtime.compiled_folder import read_folder
 from ..runtime.executable import Executable
 from ..runtime.host_device import HOST
-from .errors import UsageError
+from .errors import ToolError, UsageError
 from .inputs import random_inputs
 from .inspect_text import as_text
 from .layers import describe_layers
@@ -80,6 +80,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _dump_to(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ToolError(f"{folder}: is a file; --dump is the name of a folder")
     os.environ["MXFORGE_DUMP"] = str(folder)
     settings.cache_clear()
 

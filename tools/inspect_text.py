@@ -150,6 +150,11 @@ def table(rows: Sequence[Sequence[str]], alignment: str) -> Iterator[str]:
         yield "  " + "  ".join(cells).rstrip()
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`1 problem`, `2 problems`."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
 def size(nbytes: int) -> str:
     """A size in bytes, KiB, MiB or GiB as text."""
     value = float(nbytes)

@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
+from ..ir.file_errors import names_file
 from .errors import ToolError, UsageError
-from .grammar import build_parser, split_program
+from .grammar import build_parser, parse
 
 _SETTINGS = (
     ("threads", "MXFORGE_NUM_THREADS"),
@@ -18,18 +19,16 @@ _SETTINGS = (
     ("cpu", "MXFORGE_CPU"),
     ("tuning", "MXFORGE_TUNING"),
 )
+_STDOUT = "standard output"  # the name of the stream in errors
 OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit status."""
-    parser = build_parser()
-    own, program = split_program(sys.argv[1:] if arguments is None else arguments)
-    options = parser.parse_args(own)
-    if program:
-        options.program = program
+    _open_closed_streams()
+    options = parse(sys.argv[1:] if arguments is None else arguments)
     if options.command is None:
-        parser.print_help()
+        build_parser().print_help()
         return USAGE
     try:
         with warnings.catch_warnings():
@@ -39,20 +38,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("mxforge: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        _discard_output()
         return PIPE_CLOSED
     except Exception as error:
         if _shows_traceback(options):
             raise
         print(f"mxforge: error: {_one_line(error)}", file=sys.stderr)
+        if isinstance(error, OSError) and error.filename == _STDOUT:
+            _discard_output()
         return USAGE if isinstance(error, UsageError) else FAILED
+
+
+def _discard_output() -> None:
+    """Discard what stdout holds, because the flush at exit would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_closed_streams() -> None:
+    """Discard what is printed to streams that the caller closed (`>&-`). Their numbers are those of the next files
+    that this process opens."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_WRONLY)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def _run(options: argparse.Namespace) -> int:
     """Run a command. Its module is imported here, so that `--help` does not import NumPy."""
     _apply_settings(options)
     status: int = import_module(f"{__package__}.{options.module}").run(options)
-    sys.stdout.flush()
+    with names_file(_STDOUT):
+        sys.stdout.flush()
     return status
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from ..ir.lazy_dataclass import dataclass
-from ..ir.suggestions import suggestion
+from ..ir.suggestions import see, suggestion
 from .errors import ToolError, UsageError
 
 _SUFFIX = "-symbol.json"
@@ -34,6 +34,7 @@ def find_model(text: str, epoch: int | None = None, params: Path | None = None) 
     path = Path(text)
     if path.is_dir():
         return _compiled_files(path, epoch, params)
+    refuse_onnx(path)
     checkpoint = _CHECKPOINT.fullmatch(path.name)
     if checkpoint is not None:
         if epoch is not None or params is not None:
@@ -41,12 +42,23 @@ def find_model(text: str, epoch: int | None = None, params: Path | None = None) 
         path, params = path.with_name(checkpoint["prefix"]), path
     symbol = path if path.name.endswith(".json") else path.with_name(path.name + _SUFFIX)
     if not symbol.is_file():
+        if symbol == path:
+            raise ToolError(f"{text}: no such file")
         known = [p.name.removesuffix(_SUFFIX) for p in symbol.parent.glob(f"*{_SUFFIX}")]
         hint = suggestion(path.name, known)
         raise ToolError(f"{text}: not a model: neither a file nor a folder, and there is no {symbol.name}.{hint}")
     name = symbol.name.removesuffix(_SUFFIX).removesuffix(".json")
     prefix = symbol.with_name(name)
     return ModelFiles(name, symbol, _params_file(prefix, epoch, params), _params_of(prefix, 0))
+
+
+def refuse_onnx(path: Path) -> None:
+    """ToolError for an ONNX file, which can only be written."""
+    if path.suffix.lower() == ".onnx":
+        ways = (
+            "export the model from its framework to MXNet's -symbol.json and .params files, or run it in ONNX Runtime"
+        )
+        raise ToolError(f"{path}: ONNX files can be written but not read yet: {ways}{see('command-line')}")
 
 
 def _compiled_files(path: Path, epoch: int | None, params: Path | None) -> ModelFiles:

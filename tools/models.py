@@ -171,12 +171,24 @@ class _Found:
 def _infer(model: Model, shapes: Mapping[str, Shape], given: InputShapes) -> _Found:
     known_shapes = {n: t.shape for n, t in model.types.items()} | dict(shapes)
     known_dtypes = {n: t.dtype for n, t in model.types.items()}
-    known_dtypes |= {n: DType.from_numpy(d) for n, (_, d) in given.items() if d is not None}
+    known_dtypes |= {n: _dtype(n, d) for n, (_, d) in given.items() if d is not None}
     network = model.network
     found = network.infer(known_shapes, known_dtypes)
     numbers = {node.name: network.first[node] for node in network.variables}
     inferred = {n: found.shapes.get(i) for n, i in numbers.items()}
     return _Found(inferred, {n: found.dtypes.get(i) for n, i in numbers.items()})
+
+
+def _dtype(name: str, text: str) -> DType:
+    """The dtype with this name in NumPy. UsageError if there is none."""
+    try:
+        return DType.from_numpy(text)
+    except (TypeError, ValueError):
+        known = [d.numpy.name if d is not DType.BF16 else "bfloat16" for d in DType]
+        raise UsageError(
+            f"--input-shape: {text!r} is no dtype of input {name!r}; dtypes are {', '.join(known)}."
+            f"{suggestion(text, known)}"
+        ) from None
 
 
 def _with_batch(shape: PartialShape, batch: int) -> Shape | None:

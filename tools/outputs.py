@@ -32,6 +32,10 @@ class Classes:
 
 def check_place(path: Path) -> None:
     """ToolError if outputs cannot be written to `path`, for any model. Called before the model is read."""
+    if str(path) == "-":
+        raise UsageError(
+            "-: arrays are not written to stdout; --output is a .npz or .npy file or a folder, --json prints"
+        )
     is_file = path.suffix in (".npz", ".npy")
     if path.suffix and not is_file and not path.is_dir():
         raise UsageError(f"{path}: outputs are written to a .npz or .npy file, or to a folder without a suffix")

@@ -20,6 +20,7 @@ from .outputs import Classes, check_labels, check_output, check_place, describe,
 from .progress import Progress
 
 _REPEAT, _WARMUP = 20, 2
+_PERCENTILES = (50, 90, 99)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -69,9 +70,11 @@ def _timed(model: CompiledModel, arrays: Sequence[np.ndarray]) -> tuple[float, l
 
 
 def _percentiles(seconds: Sequence[float], batch: int) -> dict[str, Any]:
-    """The distribution of the times of runs, and how many elements of a batch they computed per second."""
-    shown = {f"p{p}": float(np.percentile(seconds, p)) for p in (50, 90, 99)}
-    return {"runs": len(seconds), "seconds": shown, "batch": batch, "per_second": batch * len(seconds) / sum(seconds)}
+    """The times of runs and their distribution, and how many elements of a batch they computed per second."""
+    shown = {"min": min(seconds), "mean": sum(seconds) / len(seconds)}
+    shown |= {f"p{p}": float(np.percentile(seconds, p)) for p in _PERCENTILES}
+    speed = batch * len(seconds) / sum(seconds)
+    return {"runs": len(seconds), "seconds": shown, "samples": list(seconds), "batch": batch, "per_second": speed}
 
 
 def _print(report: Mapping[str, Any]) -> None:
@@ -79,7 +82,8 @@ def _print(report: Mapping[str, Any]) -> None:
         print(line)
     print(f"first run of {report['model']}: {1e3 * report['first_seconds']:.3g} ms ({report['target']})")
     if "seconds" in report:
-        times = ", ".join(f"{name} {1e3 * value:.3g} ms" for name, value in report["seconds"].items())
+        shown = ((f"p{p}", report["seconds"][f"p{p}"]) for p in _PERCENTILES)
+        times = ", ".join(f"{name} {1e3 * value:.3g} ms" for name, value in shown)
         print(f"{report['runs']} runs: {times}; {report['per_second']:.4g} per second, {report['batch']} at a time")
 
 

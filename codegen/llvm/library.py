@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from ctypes import c_int, string_at
 
-from llvmlite import binding
-from llvmlite.binding import ffi
+try:
+    from llvmlite import binding
+    from llvmlite.binding import ffi
+except ImportError as error:
+    ways = "pip install llvmlite (models that mxforge compile wrote run without it)"
+    raise ImportError(
+        f"code is compiled with the package llvmlite, which cannot be imported: {error}; {ways}"
+    ) from error
 
 __all__ = ["binding", "emit_unlocked"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,30 @@ def test_problems_are_listed(mxforge: Any, monkeypatch: pytest.MonkeyPatch, tmp_
     assert "problem     no-such-package is not installed: pip install no-such-package" in done.out
     assert "other users can write to it" in done.out and "setting     MXNET_HOME=/data" in done.out
     assert "self-test" not in done.out and done.out.endswith("2 problems\n")
+
+
+def test_misspelled_variables_are_problems(mxforge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MXFORGE_NUM_THREAD", "4")
+    done = mxforge("doctor")
+    assert done.status == 1 and done.out.endswith("\n1 problem\n")
+    assert "problem     nothing reads MXFORGE_NUM_THREAD. Did you mean 'MXFORGE_NUM_THREADS'?" in done.out
+
+
+def test_reports_as_json(mxforge: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MXFORGE_CACHE_DIR", str(tmp_path / "cache"))
+    report = json.loads(mxforge("doctor", "--json").out)
+    assert report["problems"] == [] and report["self_test_seconds"] > 0 and report["packages"]["numpy"]
+    cache = json.loads(mxforge("cache", "--json").out)
+    assert cache["folder"] == report["cache"]["folder"] and cache["bytes"] >= 0
+
+
+def test_an_error_of_the_self_test_is_a_problem(mxforge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ImportError("libLLVM.so is missing")
+
+    monkeypatch.setattr(doctor, "_differences", fail)
+    done = mxforge("doctor")
+    assert done.status == 1 and "cannot be compiled: ImportError: libLLVM.so is missing" in done.out
 
 
 def test_a_wrong_result_is_a_problem(mxforge: Any, monkeypatch: pytest.MonkeyPatch) -> None:

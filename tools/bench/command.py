@@ -140,6 +140,9 @@ def _check(options: argparse.Namespace) -> None:
         if len(options.thread_counts or ()) > 1:
             raise UsageError(f"--suite {options.suite} is measured with one number of --threads")
     _check_files(options)
+    for peer in options.pythons:
+        if peer not in (*options.against, *(e.partition("-")[0] for e in options.against)):
+            raise UsageError(f"--python {peer}: {peer} is not in --against")
     for engine in options.against:
         python = _python(engine, options.pythons)
         if shutil.which(python) is None:
