@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Literal
 
@@ -33,8 +33,34 @@ def assemble(
 ) -> Program:
     """The program of `graph`: a place for every value, and the launches of every step. `Program.names` lists `names`
     first, then the other names of nodes. See `Options.keeps_prepared`."""
+    return assemble_placed(graph, sharing, steps, code, names, keeps_prepared)[0]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a program has the values of its graph. `place` returns the place of a value that a step takes or that the
+    graph returns. `prepare` and `run` are the number of the step of each launch of the two phases; `prepared` are the
+    values that the first phase computes."""
+
+    place: Callable[[Value], Place]
+    prepare: Sequence[int]
+    run: Sequence[int]
+    prepared: frozenset[Value]
+
+
+def assemble_placed(
+    graph: Graph,
+    sharing: Sharing,
+    steps: Sequence[Step],
+    code: tuple[bytes, ...],
+    names: Sequence[str] = (),
+    keeps_prepared: bool = True,
+) -> tuple[Program, Placement]:
+    """`assemble`, with the places of values."""
     prepared = sharing.prepared if keeps_prepared else frozenset[Value]()
-    return _Assembler(graph, sharing, prepared, steps, names).program(code)
+    assembler = _Assembler(graph, sharing, prepared, steps, names)
+    program = assembler.program(code)
+    return program, Placement(assembler.place, assembler.owners["prepare"], assembler.owners["run"], prepared)
 
 
 @dataclass(slots=True)
@@ -69,6 +95,7 @@ class _Assembler:
         self.names = {name: i for i, name in enumerate(names)}
         visible = len(graph.outputs) - len(graph.updates)
         self.outputs, self.states = graph.outputs[:visible], graph.outputs[visible:]
+        self.owners: dict[Phase, list[int]] = {"prepare": [], "run": []}
         self.saved: dict[int, Block] = {}  # states whose new value is another input, read before inputs are replaced
 
     def program(self, code: tuple[bytes, ...]) -> Program:
@@ -80,6 +107,8 @@ class _Assembler:
         launches: dict[Phase, list[Launch]] = {"prepare": [], "run": []}
         for number, step in enumerate(self.steps):
             launches[self._phase(step)] += self._launches(number, step, launches)
+            for phase, known in launches.items():
+                self.owners[phase] += [number] * (len(known) - len(self.owners[phase]))
         return Program(
             name=self.graph.name,
             inputs=self.graph.input_types(),
@@ -151,7 +180,7 @@ class _Assembler:
         """Copies of outputs that no launch computes, then of new states that are not computed in place."""
         outputs = [(Place(Space.OUTPUT, i), v) for i, v in enumerate(self.outputs)]
         saved = [(self._block_place("run", block), self.states[k]) for k, block in self.saved.items()]
-        read_first = [Copy(target, self._place(v), v.type.nbytes) for target, v in (*outputs, *saved)]
+        read_first = [Copy(target, self.place(v), v.type.nbytes) for target, v in (*outputs, *saved)]
         replaced = [
             Copy(Place(Space.INPUT, i), self._new_state(k), self.states[k].type.nbytes)
             for k, i in enumerate(self.graph.updates)
@@ -161,7 +190,7 @@ class _Assembler:
     def _new_state(self, number: int) -> Place:
         """The place of a state's new value at the time when the inputs are replaced."""
         block = self.saved.get(number)
-        return self._place(self.states[number]) if block is None else self._block_place("run", block)
+        return self.place(self.states[number]) if block is None else self._block_place("run", block)
 
     # -- lifetimes
 
@@ -227,7 +256,8 @@ class _Assembler:
 
     # -- launches
 
-    def _place(self, value: Value) -> Place:
+    def place(self, value: Value) -> Place:
+        """The place of a value."""
         view = self.sharing.resolve(value)
         place = self.fixed.get(view.base) or self._block_place(*self.blocks[view.base])
         offset = view.offset * value.type.dtype.itemsize
@@ -238,7 +268,7 @@ class _Assembler:
         return Place(Space.PREPARED if is_kept else Space.ARENA, 0, block.offset)
 
     def _launches(self, number: int, step: Step, done: dict[Phase, list[Launch]]) -> list[Launch]:
-        arguments: list[Place | int] = [self._place(v) for v in step.operands]
+        arguments: list[Place | int] = [self.place(v) for v in step.operands]
         for position, packing, spec in step.packs:
             value = step.operands[position]
             key = value, packing

@@ -14,18 +14,21 @@ from ..ir.program import HostFunction, Program
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_CPU
 from ..passes.plan_memory import Sharing, share_memory
-from .assemble import assemble
+from .assemble import Placement, assemble_placed
 from .compiler import KernelCompiler, Step
 from .target import Target
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """A program with the steps and the shared memory from which it is assembled, for reports."""
+    """A program with what it is assembled from, for reports: the graph after all passes, the steps, the shared memory
+    and the places of values."""
 
     program: Program
+    graph: Graph
     steps: Sequence[Step]
     sharing: Sharing
+    placement: Placement
 
 
 def compile_graph(
@@ -53,7 +56,8 @@ def compile_steps(
     emitter = target.emitter(fused, context)
     functions: list[HostFunction] = []
     steps = KernelCompiler(emitter, context, functions).steps(fused, sharing)
-    assembled = assemble(fused, sharing, steps, emitter.code(), graph.names(), context.options.keeps_prepared)
+    keeps = context.options.keeps_prepared
+    assembled, placement = assemble_placed(fused, sharing, steps, emitter.code(), graph.names(), keeps)
     program = replace(assembled, functions=tuple(functions))
     if context.settings.verify:
         from ..ir.verifier import verify_program
@@ -61,7 +65,7 @@ def compile_steps(
         verify_program(program)
 
     _report(program, context, time.perf_counter() - start)
-    return Compilation(program, steps, sharing)
+    return Compilation(program, fused, steps, sharing, placement)
 
 
 def _report(program: Program, context: Context, seconds: float) -> None:

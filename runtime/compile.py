@@ -38,6 +38,7 @@ from .dynamic import DynamicPrograms
 from .elf import LinkError
 from .executable import Executable
 from .host_device import HOST
+from .watch import watched
 
 if TYPE_CHECKING:
     from ..codegen.dynamic_program import DynamicProgram
@@ -133,7 +134,10 @@ class _DynamicCompiler:
         from ..codegen.dynamic import compile_dynamic
 
         with _compiling, collection_paused():
-            return compile_dynamic(graph, self.target, self.options, _kernels(self.target))
+            return compile_dynamic(graph, self.target, self.options, kernel_store(self.target))
+
+    def watched(self, graph: Callable[[], Graph], made: Executable) -> Runnable:
+        return watched(graph, self.options, made)
 
     def store(self, number: int, made: DynamicProgram, executable: Executable) -> None:
         if not executable.program.functions:
@@ -146,7 +150,7 @@ class _DynamicCompiler:
 def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
     target = device.target
     if graph.calls_python():
-        return device.load(compile_program(graph, options, target))
+        return _watched(graph, options, device, compile_program(graph, options, target))
     key = disk_key(graph, options, target)
     found = _stored(StoredProgram(key, graph.name, graph.names()), device.load)
     if found is not None:
@@ -157,8 +161,14 @@ def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
         if found is None:
             program = compile_program(graph, options, target)
             _write(key, program_to_bytes(program))
-            found = _programs.add(in_memory, device.load(program))
+            found = _programs.add(in_memory, _watched(graph, options, device, program))
     return found
+
+
+def _watched(graph: Graph, options: Options, device: Device, program: Program) -> Runnable:
+    """A new program, loaded."""
+    made = device.load(program)
+    return watched(lambda: graph, options, made) if device is HOST else made
 
 
 class StoredProgram(NamedTuple):
@@ -236,10 +246,10 @@ def compile_program(graph: Graph, options: Options, target: Target) -> Program:
     from ..codegen.driver import compile_graph
 
     with _compiling, collection_paused():
-        return compile_graph(graph, target, options, _kernels(target))
+        return compile_graph(graph, target, options, kernel_store(target))
 
 
-def _kernels(target: Target) -> CodeStore:
+def kernel_store(target: Target) -> CodeStore:
     """Where the code of a target's kernels is. With MXFORGE_DUMP all are compiled, because their text is dumped."""
     if _captures:
         return _captures[-1]

@@ -35,6 +35,7 @@ from .compile import (
 from .device import Device
 from .function import Specialization
 from .residuals import ResidualPool
+from .watch import watch_split
 
 
 class Differentiable:
@@ -86,6 +87,7 @@ class Differentiable:
         if found is not None:
             return found
         split = training_graphs(self.graph, key[0], self._context(), key[1])
+        watch_split(self.graph, *key, self.options, split)
         return _derivative(key[0], split, self.options, self.device, record)
 
     def _record(self, key: tuple[tuple[int, ...], tuple[int, ...]]) -> str | None:

@@ -19,6 +19,7 @@ from ..ir.graph import Graph
 from ..ir.locks import ForkSafeLock
 from ..ir.program import Launch, Program
 from ..ir.types import TensorType
+from .device import Runnable
 from .executable import Executable
 from .prepared import PreparedPool
 
@@ -37,6 +38,10 @@ class Compiler(Protocol):
 
     def compile(self, graph: Graph) -> DynamicProgram: ...
 
+    def watched(self, graph: Callable[[], Graph], made: Executable) -> Runnable:
+        """The executable of a graph for callers; see `watch.py`."""
+        ...
+
     def store(self, number: int, made: DynamicProgram, executable: Executable) -> None:
         """Store a dynamic program. `executable` is its program for some types."""
         ...
@@ -52,13 +57,13 @@ class DynamicPrograms:
         self._count = 0  # of all dynamic programs, dropped ones included
         self._prepared: WeakValueDictionary[tuple[tuple[Launch, ...], bytes], PreparedPool] = WeakValueDictionary()
 
-    def executable(self, types: Sequence[TensorType], graph: Callable[[], Graph]) -> Executable:
+    def executable(self, types: Sequence[TensorType], graph: Callable[[], Graph]) -> Runnable:
         """The executable for inputs of these types. `graph` returns the computation on them, if it must be compiled."""
         found = self._known(types)
         if found is None:
             with self._lock:
                 found = self._known(types) or self._stored(types) or self._made(types, graph())
-        return found
+        return self._compiler.watched(graph, found)
 
     def _known(self, types: Sequence[TensorType]) -> Executable | None:
         for dynamic in self._programs:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import sys
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
 from ..codegen.llvm.support import PIECES
@@ -80,6 +81,14 @@ class Executable(LoadedProgram["Instance"]):
         self._idle.append(instance)
         if prepared is not None:
             self._prepared.put(prepared)
+        if self._host is not None:
+            self._host.finish(outer)
+
+    @contextmanager
+    def calling_python(self) -> Generator[None]:
+        """Raise the exception of a Python function that a launch in the body calls."""
+        outer = None if self._host is None else self._host.begin()
+        yield
         if self._host is not None:
             self._host.finish(outer)
 
@@ -217,10 +226,14 @@ class Instance:
         elif self.count.value:
             self.launch(self._native, (self.records, self.count))
         try:
-            for target, source, nbytes in self._copies:
-                ctypes.memmove(self._address(target), self._address(source), nbytes)
+            self.copy()
         except (TypeError, ctypes.ArgumentError):
             raise DeviceError(_ELSEWHERE) from None
+
+    def copy(self) -> None:
+        """Do the copies of the program."""
+        for target, source, nbytes in self._copies:
+            ctypes.memmove(self.address(target), self.address(source), nbytes)
 
     def bind(self, inputs: Sequence[int], version: Hashable, prepared: Prepared) -> None:
         """Use these inputs and this prepared memory for parameters of this version from now on."""
@@ -228,6 +241,17 @@ class Instance:
         self._bound = prepared
         if self._use(prepared, version) and self.program.prepare:
             self.launch(self._prepare_native, self._prepare)
+
+    def begin(self, addresses: list[int], prepared: Storage) -> None:
+        """Use these operands and this prepared memory for launches that run one by one."""
+        self._patch(addresses)
+        self._place_prepared(prepared)
+
+    def run_one(self, number: int) -> None:
+        """Run one launch: those that prepare are numbered first, then the groups of the others."""
+        prepares = number < len(self.program.prepare)
+        native = self._prepare_native if prepares else self._native
+        native(ctypes.c_void_p(self._records.record(number)), _ONE)
 
     def word(self, number: int) -> int:
         """The address of a word of the records."""
@@ -312,7 +336,8 @@ class Instance:
             else self._spaces[place.space].address + place.offset
         )
 
-    def _address(self, place: Place) -> int:
+    def address(self, place: Place) -> int:
+        """The address of a place, for the operands of the last run."""
         if place.space is Space.PREPARED:
             return self._prepared_at + place.offset
         own = self._spaces.get(place.space)

@@ -12,6 +12,7 @@ from .. import __version__, mxforge_version
 from ..ir.suggestions import suggestion
 from .argument_types import natural, positive, positive_number
 from .bench.grammar import BENCH_EXAMPLES, add_bench_options
+from .bisect.grammar import BISECT_EXAMPLES, fill_bisect
 from .profile_grammar import PROFILE_EXAMPLES, fill_profile
 from .records_grammar import IM2REC_EXAMPLES, REC2IDX_EXAMPLES, fill_im2rec, fill_rec2idx
 from .tune.grammar import TUNE_EXAMPLES, add_tuning, fill_tune
@@ -275,6 +276,20 @@ def _fill_tune(parser: argparse.ArgumentParser) -> None:
     _add_machine(parser)
 
 
+def _fill_bisect(parser: argparse.ArgumentParser) -> None:
+    text = "a model as in other commands, or a Python script (.py), which takes the arguments that follow it"
+    parser.add_argument("model", metavar="MODEL|SCRIPT", help=text)
+    parser.set_defaults(program=[])
+    _add_parameters(parser)
+    _add_inputs(parser)
+    _add_shapes(parser)
+    fill_bisect(parser)
+    _add_json(parser)
+    _add_weights(parser)
+    _add_machine(parser)
+    add_tuning(parser)
+
+
 def _fill_compile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     _add_inputs(parser)
@@ -366,8 +381,12 @@ def _with_shapes(arguments: Sequence[str]) -> list[str]:
 
 
 def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(arguments of mxforge, the program of `exec` with its arguments, which mxforge does not parse)."""
+    """(arguments of mxforge, arguments that it does not parse): the program of `exec` with its arguments, and the
+    arguments of a script of `bisect`."""
     own = list(arguments)
+    if own[:1] == ["bisect"]:
+        end = next((i + 1 for i, argument in enumerate(own) if argument.endswith(".py")), len(own))
+        return own[:end], own[end:]
     if own[:1] != ["exec"] or own[1:2] in (["-h"], ["--help"]):
         return own, []
     start = 2 if own[1:2] == ["--traceback"] else 1
@@ -380,6 +399,13 @@ _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
     ("run", "Run a model on arrays or images.", "run_model", _RUN_EXAMPLES, _fill_run),
     ("inspect", "Show a model and its compiled program.", "inspect_model", _INSPECT_EXAMPLES, _fill_inspect),
     ("profile", "Measure each layer against this machine.", "profile_model", PROFILE_EXAMPLES, _fill_profile),
+    (
+        "bisect",
+        "Find the pass or kernel that changes the numbers.",
+        "bisect.command",
+        BISECT_EXAMPLES,
+        _fill_bisect,
+    ),
     ("tune", "Search faster schedules for a model.", "tune.command", TUNE_EXAMPLES, _fill_tune),
     ("compile", "Compile a model ahead of time to a folder.", "compile_model", _COMPILE_EXAMPLES, _fill_compile),
     (

@@ -86,7 +86,7 @@ class TrainingStep(Subject):
     def __init__(self, model: Model, types: Mapping[str, TensorType], graph: Graph, target: CpuTarget) -> None:
         super().__init__(model, types, graph, target)
         self.options = Options(training=True)
-        wrt = _trained(model)
+        wrt = trained_parameters(model)
         if not wrt:
             raise ToolError(f"{model.name} has no parameters to train: pass their file as --params FILE")
         self.split = split = training_graphs(graph, wrt, Context(target, self.options))
@@ -108,7 +108,7 @@ class TrainingStep(Subject):
         return [self._forward(target), backward]
 
 
-def _trained(model: Model) -> list[int]:
+def trained_parameters(model: Model) -> list[int]:
     """The positions of the parameters that have gradients."""
     fixed, known = set(model.symbol.list_auxiliary_states()), model.types
     names = enumerate(model.symbol.list_inputs())

@@ -19,7 +19,7 @@ def interpret(graph: Graph, inputs: Iterable[Array]) -> list[Array]:
         values[value] = _check_input(value, position, np.asarray(array))
     with np.errstate(all="ignore"):
         for node in graph.nodes:
-            results = _run(node, tuple(values[v] for v in node.inputs))
+            results = evaluate_node(node, tuple(values[v] for v in node.inputs))
             values.update(zip(node.outputs, results, strict=True))
     return [values[v] for v in graph.outputs]
 
@@ -35,7 +35,8 @@ def _check_input(value: Value, position: int, array: Array) -> Array:
     return round_bfloat16(array) if value.type.dtype is DType.BF16 else array
 
 
-def _run(node: Node, operands: tuple[Array, ...]) -> list[Array]:
+def evaluate_node(node: Node, operands: tuple[Array, ...]) -> list[Array]:
+    """The results of one node. GraphError if it is not of core, or if they do not have its types."""
     if not isinstance(node.op, Primitive):
         raise GraphError(f"{node.describe()} is not a core primitive: decompose the graph before it is interpreted")
     results = node.op.evaluate(*operands)

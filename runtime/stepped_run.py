@@ -1,0 +1,39 @@
+"""Runs a program launch by launch, so that its memory can be read in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.program import Place
+from .executable import Executable
+from .storage import allocate_zeroed
+
+
+class SteppedRun:
+    """One run of a program on operands at fixed addresses. Launches that prepare are numbered first, then the others.
+
+    The caller runs each launch once, in order, and then `finish`. Programs whose launches run in groups are not
+    supported; the compiler makes none.
+    """
+
+    def __init__(self, executable: Executable, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        program = executable.program
+        if program.groups:
+            raise ValueError(f"{program.name} has groups of launches")
+        self._executable = executable
+        self._prepared = allocate_zeroed(program.prepared_bytes)
+        self._instance = executable.take_instance()
+        self._instance.begin([*inputs, *outputs], self._prepared)
+
+    def run(self, launch: int) -> None:
+        """Run a launch, with all threads. An exception of a Python function that it calls is raised."""
+        with self._executable.calling_python():
+            self._instance.run_one(launch)
+
+    def address(self, place: Place) -> int:
+        """The address of a place."""
+        return self._instance.address(place)
+
+    def finish(self) -> None:
+        """Copy the outputs that no launch computes, and replace the inputs that a run updates."""
+        self._instance.copy()

@@ -1,0 +1,45 @@
+"""Lets a tool watch the programs of the host that this process makes, with the graphs that they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ..ir.graph import Graph
+from ..passes.manager import Options
+from .device import Runnable
+
+if TYPE_CHECKING:
+    from ..ir.dialects.core.split import Split
+
+
+class Watcher(Protocol):
+    """What a tool does with programs."""
+
+    def program(self, graph: Graph, options: Options, made: Runnable) -> Runnable:
+        """What callers get instead of the program `made` of a graph."""
+        ...
+
+    def split(self, graph: Graph, wrt: Sequence[int], rows: Sequence[int], options: Options, split: Split) -> None:
+        """Called when a graph was differentiated, before the programs of `split` are made; see `training_graphs`."""
+        ...
+
+
+_watcher: Watcher | None = None
+
+
+def watch(watcher: Watcher | None) -> None:
+    """Watch the programs that are made from now on; None ends that. Programs that exist are not watched."""
+    global _watcher  # noqa: PLW0603
+    _watcher = watcher
+
+
+def watched(graph: Callable[[], Graph], options: Options, made: Runnable) -> Runnable:
+    """The program for callers."""
+    return made if _watcher is None else _watcher.program(graph(), options, made)
+
+
+def watch_split(graph: Graph, wrt: Sequence[int], rows: Sequence[int], options: Options, split: Split) -> None:
+    """Pass a derivative to the watcher."""
+    if _watcher is not None:
+        _watcher.split(graph, wrt, rows, options, split)

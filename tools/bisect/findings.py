@@ -1,0 +1,119 @@
+"""What a bisection finds: the stages that it compared, and the first fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Any
+
+from ...ir.lazy_dataclass import dataclass
+from .compare import Difference
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A comparison that was made. `step` is the name of a pass, or of what ran; `worst` is None for the reference of
+    the stages after it. `graph` is what was compared: the model, or the forward or backward graph of its training."""
+
+    graph: str
+    step: str
+    worst: Difference | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel, in text: the layers that it computes with their operators, its number among the launches, the symbols
+    of its functions, its schedule, and its region."""
+
+    layers: Sequence[str]
+    operators: Sequence[str]
+    launches: Sequence[int]
+    symbols: Sequence[str]
+    schedule: Sequence[str]
+    region: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The first wrong numbers. `kind` is "pass", "kernel", "memory" or "program"; `what` names it in one sentence."""
+
+    kind: str
+    what: str
+    graph: str
+    differences: Sequence[Difference] = ()
+    kernel: Kernel | None = None
+
+
+@dataclass
+class Findings:
+    """The stages in order, and the fault after which no stage was compared."""
+
+    stages: list[Stage] = field(default_factory=list[Stage])
+    fault: Fault | None = None
+    kernels: int = 0
+
+    def as_text(self) -> str:
+        """The report: a line for each stage, and the fault."""
+        width = max((len(stage.step) for stage in self.stages), default=0)
+        lines: list[str] = []
+        graph = ""
+        for stage in self.stages:
+            if stage.graph != graph:
+                graph = stage.graph
+                lines.append(graph)
+            lines.append(f"  {stage.step:{width}}  {_stage_text(stage)}")
+        return "\n".join([*lines, "", *_fault_lines(self.fault, self.kernels)])
+
+    def as_json(self) -> dict[str, Any]:
+        """The report for `--json`."""
+        stages = [{"graph": s.graph, "step": s.step, **_difference_json(s.worst)} for s in self.stages]
+        return {"stages": stages, "kernels": self.kernels, "fault": _fault_json(self.fault)}
+
+
+def _stage_text(stage: Stage) -> str:
+    if stage.worst is None:
+        return "the reference"
+    if stage.worst.is_wrong:
+        return f"WRONG: {stage.worst.text()}"
+    return f"largest difference {stage.worst.largest:.1e} (allowed {stage.worst.allowed:.1e})"
+
+
+def _fault_lines(fault: Fault | None, kernels: int) -> list[str]:
+    if fault is None:
+        checked = f"; {kernels} kernels were compared one by one" if kernels else ""
+        return [f"no pass and no kernel changes the numbers beyond rounding{checked}"]
+    lines = [f"{fault.graph}: {fault.what}", *(f"  {d.text()}" for d in fault.differences)]
+    if fault.kernel is not None:
+        k = fault.kernel
+        fields = {"layers": k.layers, "operators": k.operators, "functions": k.symbols, "schedule": k.schedule}
+        lines += [f"  {name:9}  {', '.join(values)}" for name, values in fields.items() if values]
+        lines += ["  region", *(f"    {line}" for line in k.region.splitlines())]
+    return lines
+
+
+def _difference_json(found: Difference | None) -> dict[str, Any]:
+    if found is None:
+        return {"output": None}
+    return {
+        "output": found.name,
+        "dtype": found.type.dtype.full_name,
+        "shape": list(found.type.shape),
+        "largest": found.largest,
+        "allowed": found.allowed,
+        "wrong_elements": found.count,
+    }
+
+
+def _fault_json(fault: Fault | None) -> dict[str, Any] | None:
+    if fault is None:
+        return None
+    differences = [
+        {**_difference_json(d), "index": list(d.index), "found": d.found, "expected": d.expected}
+        for d in fault.differences
+    ]
+    kernel = None if fault.kernel is None else {k: _plain(v) for k, v in vars(fault.kernel).items()}
+    return {"kind": fault.kind, "what": fault.what, "graph": fault.graph, "differences": differences, "kernel": kernel}
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str) else list(value)
