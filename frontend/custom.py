@@ -129,7 +129,7 @@ class PythonKind:
 
     def apply(self, operator: Custom, arrays: Sequence[Any], out: Any, context: Context | None) -> Any:
         """Call the operator on arrays of any storage types."""
-        return apply(self, operator, arrays, out)
+        return apply(self, operator, arrays, out, context)
 
     def call(self, use: CustomUse) -> tuple[HostFunction, HostGradient | None]:
         """The operator as a function of NumPy arrays, and its gradient."""

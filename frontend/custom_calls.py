@@ -12,6 +12,7 @@ from .base import MXNetError
 from .context import Context
 from .ndarray import NDArray, sparse
 from .ndarray.array_classes import empty_array
+from .ndarray.operator_function import call_context
 from .ndarray.operator_graph import refusal
 from .ndarray.tape import NotTwice, Origin, entry_of, is_recorded, record, require_writable, variable_of, zeros_of
 from .tracebacks import cause_of
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 Types = Sequence[TensorType]
 
 
-def apply(kind: PythonKind, operator: Custom, arrays: Sequence[NDArray], out: Any) -> Any:
+def apply(kind: PythonKind, operator: Custom, arrays: Sequence[NDArray], out: Any, context: Context | None) -> Any:
     """Call an operator on arrays, which are passed themselves: states are changed in place. `out` receives the results.
 
     As in MXNet, each call creates the user's operator.
     """
-    context, training, count = arrays[0]._context, modes.training, len(kind.arguments)
+    context, training, count = call_context(arrays, out, context), modes.training, len(kind.arguments)
     types = [_type_of(a) for a in arrays]
     results = _results_of(operator, types)
     stypes = _storage_types(kind, operator, arrays)

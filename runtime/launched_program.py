@@ -36,6 +36,7 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         for code in program.code:
             self.kernels.update(device.load_code(code))
         self.functions = {f.symbol: f for f in program.functions}
+        self._replaced = (*self.state, *self._written_by_functions())
         self.constants = device.allocate(len(program.constants))
         device.write(self.constants.address, program.constants)
 
@@ -75,9 +76,19 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         instance.run(operands, parameters_version, prepared)
         self._idle.append(instance)
         self._prepared.put(prepared)
-        for i in (*self.state, *range(len(inputs), len(addresses))):
+        for i in (*self._replaced, *range(len(inputs), len(addresses))):
             if i in staged:
                 self.device.copy(addresses[i], operands[i], types[i].nbytes)
+
+    def _written_by_functions(self) -> set[int]:
+        """The inputs that Python functions can write."""
+        calls = [
+            (launch.arguments, self.functions[launch.symbol])
+            for launch in self.program.launches
+            if launch.symbol in self.functions
+        ]
+        places = [arguments[i] for arguments, function in calls for i in function.writes]
+        return {p.index for p in places if isinstance(p, Place) and p.space is Space.INPUT}
 
 
 class DeviceInstance:

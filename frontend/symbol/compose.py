@@ -73,7 +73,7 @@ def create_node(
 
 
 def _attach(node: SymNode, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    if not names and any(declared.endswith("*") for declared in type(node.operator).inputs):
+    if not names and type(node.operator).variadic and any(n.endswith("*") for n in type(node.operator).inputs):
         raise MXNetError(f"{node.op} {node.name!r} takes at least one input, none was given")
     if len(args) > len(names):
         raise MXNetError(

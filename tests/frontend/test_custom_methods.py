@@ -300,3 +300,24 @@ def test_a_gradient_in_python_has_no_gradient(form: str) -> None:
     assert len([entry for entry in seen if isinstance(entry, list)]) == 1
     with pytest.raises(mx.MXNetError, match="_backward_Custom is non-differentiable"):
         gradient.backward()
+
+
+@register(
+    "form_constant",
+    arguments=[],
+    shapes=lambda s: ([], [(2, 3)], []),
+    infer_type=lambda self, t: ([], [np.float32], []),
+)
+class Constant(mx.operator.CustomOp):
+    """An operator without inputs."""
+
+    def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:
+        self.assign(out_data[0], req[0], nd.array(X))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_operator_without_inputs(form: str) -> None:
+    x = nd.full((2, 3), 2)
+    (y,) = run(form, lambda F, x: F.Custom(op_type="form_constant") * x, x, head=nd.ones((2, 3)))
+    assert y.asnumpy().tolist() == (X * 2).tolist()
+    assert x.grad.asnumpy().tolist() == X.tolist()

@@ -286,3 +286,47 @@ def test_a_python_operator() -> None:
             return Double()
 
     check(nd.Custom(on_gpu([1, 2]) + 1, op_type="double_on_gpu"), [4, 6])
+
+
+@pytest.mark.parametrize("form", ["eager", "hybridized", "executor"])
+@pytest.mark.parametrize("first", [0, 1], ids=["aligned", "not aligned"])
+def test_a_python_operator_with_a_state(form: str, first: int) -> None:
+    class Counting(mx.operator.CustomOp):
+        def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            assert in_data[0].context == aux[0].context == mx.current_context() == GPU
+            self.assign(out_data[0], req[0], in_data[0] * aux[0])
+            aux[0][:] += 1
+
+        def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+            self.assign(in_grad[0], req[0], out_grad[0] * aux[0])
+            aux[0][:] += 10
+
+    @mx.operator.register("count_on_gpu")
+    class CountingProp(mx.operator.CustomOpProp):
+        def list_auxiliary_states(self) -> list[str]:
+            return ["count"]
+
+        def infer_shape(self, in_shape: Any) -> Any:
+            return in_shape, [in_shape[0]], [(1,)]
+
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Any:
+            return Counting()
+
+    x, count = on_gpu([1, 2]), on_gpu([1, 1])[first : first + 1]
+    x.attach_grad()
+    for value, gradient, after in ((1, 2, 12), (12, 13, 23)):
+        if form == "executor":
+            function: Any = mx.sym
+            symbol = function.Custom(mx.sym.var("x"), mx.sym.var("count"), op_type="count_on_gpu")
+            executor = symbol.bind(GPU, {"x": x}, {"x": x.grad}, aux_states={"count": count})
+            (y,) = executor.forward(is_train=True)
+            executor.backward(on_gpu([1, 1]))
+        else:
+            net: Any = mx.gluon.nn.HybridLambda(lambda F, x, count: F.Custom(x, count, op_type="count_on_gpu"))
+            net.hybridize(form == "hybridized")
+            with mx.autograd.record():
+                y = net(x, count)
+            y.backward()
+        check(y, [value, 2 * value])
+        check(x.grad, [gradient, gradient])
+        check(count, [after])
