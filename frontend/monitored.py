@@ -31,7 +31,9 @@ class Monitored:
         self.nodes = [n for n in depth_first(symbol._entries) if not n.is_variable]
         entries = [Entry(n, i) for n in self.nodes for i in range(n.num_outputs)]
         self.heads = symbol._entries
-        self.function = SymbolFunction(type(symbol)([*entries, *self.heads]), function.parameters, function.name)
+        everything = type(symbol)([*entries, *self.heads])
+        self.function = SymbolFunction(everything, function.parameters, function.name, function.flags)
+        self.function.kept_operators = function.kept_operators
         self.callback, self.operands = callback, operands
         self.numbers = {(e.node, e.index): i for i, e in enumerate(entries)}
         order = self.function.symbol._variables()[0]
@@ -44,9 +46,11 @@ class Monitored:
         return getattr(getattr(self.callback, "__self__", None), "activated", True)
 
     def forward(self, arrays: Sequence[NDArray], training: bool, version: Hashable, again: bool) -> list[NDArray]:
-        """Run on `arrays`; returns the results of the symbol. The next run draws the same numbers if it is to run
-        `again`."""
+        """Run on `arrays`; returns the results of the symbol. If it is to run `again`, the next run draws the same
+        numbers from the same states."""
         self._random = positions()
+        if again:
+            arrays = self._without_states(arrays)
         found = self.function.specialization_for(arrays, training, arrays[0]._context)
         results = self.report(arrays, found.call(arrays, version))
         if again:
@@ -101,8 +105,7 @@ class Monitored:
     ) -> list[NDArray]:
         """Run on a tape, with the random numbers of the last forward pass. States keep their values."""
         steps = StepwiseSpecialization(self.symbol, training)
-        states = {node for n in self.nodes for node in n.auxiliary_inputs()}
-        arrays = [a.copy() if n in states else a.detach() for n, a in zip(steps.variables, operands, strict=False)]
+        arrays = self._without_states([a.detach() for a in operands[: len(steps.variables)]])
         for i in wrt:
             attach(arrays[i], "null", arrays[i].copy)
         now, recording = positions(), set_recording(True)
@@ -112,6 +115,11 @@ class Monitored:
         finally:
             set_recording(recording)
             rewind(now)
+
+    def _without_states(self, arrays: Sequence[NDArray]) -> list[NDArray]:
+        """The arrays, with copies of states: a run leaves the states as they are."""
+        states = {self.places[node] for n in self.nodes for node in n.auxiliary_inputs()}
+        return [a.copy() if i in states else a for i, a in enumerate(arrays)]
 
     def _report_gradients(
         self, call: Recorded, node: SymNode, cotangents: Sequence[NDArray | None], gradients: Sequence[NDArray | None]

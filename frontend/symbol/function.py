@@ -78,7 +78,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         self.is_stepwise = any(n.operator.sized_by_values for n in depth_first(symbol._entries) if not n.is_variable)
         self._steps: dict[bool, StepwiseSpecialization] = {}
         self._families: Cache[Hashable, _Family] = Cache("families of signatures", SIGNATURES)
-        self._kept: dict[SymNode, KeptOperators] = {}
+        self.kept_operators: dict[SymNode, KeptOperators] = {}
         self._calls_python: bool | None = None
 
     @property
@@ -215,7 +215,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
 
     def _keep(self, node: SymNode) -> KeptOperators:
         """Where a node in Python keeps its operators."""
-        return self._kept.setdefault(node, KeptOperators(self.flags.is_bound))
+        return self.kept_operators.setdefault(node, KeptOperators(self.flags.is_bound))
 
 
 @contextmanager

@@ -92,6 +92,19 @@ def test_two_operators_share_a_state_in_the_order_of_the_calls(form: str) -> Non
         assert count.asscalar() == after
 
 
+def test_a_monitor_leaves_states_to_the_run() -> None:
+    e = sym.Custom(sym.var("x"), op_type="form_counting", name="c").simple_bind(mx.cpu(), x=(3,))
+    e.aux_dict["c_count"][:] = 1
+    e.set_monitor_callback(lambda name, array: None, monitor_all=True)
+    e.forward(is_train=True)
+    assert e.aux_dict["c_count"].asscalar() == 2
+    e.backward(nd.ones(3))
+    assert e.grad_dict["x"].asnumpy().tolist() == [2] * 3
+    assert e.aux_dict["c_count"].asscalar() == 12
+    e.forward(is_train=False)
+    assert e.aux_dict["c_count"].asscalar() == 13
+
+
 class Growing(mx.operator.CustomOp):
     """Adds 1 to its state."""
 
