@@ -18,7 +18,7 @@ PATTERNS = {
     "second names of mx.image's functions": rf"{_FULL_NAMES}(_cv\w+|_imdecode)",
     "functions and classes on C pointers": r".*\.(_ndarray_cls|_np_ndarray_cls|_new_empty_handle|_new_alloc_handle|"
     r"_new_from_shared_mem|_storage_type|_monitor_callback_wrapper|_updater_wrapper|_ctype_\w+|_imperative_invoke|"
-    r"_set_(np_)?(ndarray|symbol)_class|_set_handle|_gen_atomic_symbol|_tvm_\w+|_to_shared_mem|"
+    r"_set_(np_)?(ndarray|symbol)_class|_set_handle|_tvm_\w+|_to_shared_mem|"
     r"DL(Context|DataType|ManagedTensor|Tensor)|\w*dlpack_deleter|_c_str_\w*dltensor|DeleterFunc|PyCapsuleDestructor|"
     r"dl_managed_tensor_deleter|c_int_p|_bwd_functype|_del_functype|_notify_shutdown|_load_lib|_symbol_creator|"
     r"_get_kvstore_server_command_type|_LUAJIT)",
@@ -81,15 +81,10 @@ MEMBERS = {
     "what frees C pointers, and makes objects of them": r"(executor|kvstore|profiler|rtc|ndarray|symbol)\..*"
     r"\.__del__|"
     r"symbol\.symbol\.Symbol\.(__setstate__|_get_ndarray_inputs)|model\.FeedForward\.__setstate__|autograd\.Function\._[rR]egistry|runtime\.Feature\._\w+",
-    "formulas, which are operators here": r"optimizer\.optimizer\."
-    r"(LBSGD\._(\w+_cum_gradient|cumulate_gradient|get_lars|l2norm)|LARS\._(get_lars|l2norm)|"
-    r"(SGD|ccSGD|NAG|Signum|LAMB|LARS|LBSGD)\._update_impl)",
     "charts in notebooks": r"notebook\.callback\.\w+\.\w+",
     "how MXNet's own code is divided": r"context\.Context\._default_ctx|"
     r"contrib\.text\..*\._index_(counter_keys|unknown\w+)|"
-    r".*\._decide_shapes|.*\.CheckpointHandler\._find_max_iteration|"
-    r"image\.detection\.Det\w+\._(calculate_areas|check_satisfy_constraints|flip_label|intersect)|"
-    r"io\.io\.NDArrayIter\.(_batchify|_concat|_getdata|_shuffle_data|_tile)|.*\._controller|log\._Formatter\._get_\w+|"
+    r".*\.CheckpointHandler\._find_max_iteration|.*\._controller|log\._Formatter\._get_\w+|"
     r"module\.executor_group\.DataParallelExecutorGroup\.(_bind_ith_exec|_sliced_shape)|"
     r".*\.(_get_index_nd|_prepare_value_nd)",
 }
