@@ -126,3 +126,14 @@ def test_a_search_keeps_the_part_and_whole_units() -> None:
     assert space.contains(default) and space.contains(replace(default, channels=1, ahead=0))
     for wrong in (replace(default, part=0), replace(default, channels=5), replace(default, ahead=3)):
         assert not space.contains(wrong)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "inner", "dots"),
+    [(8, 16, 512, True), (5, 2, 4096, True), (8, 17, 4096, False), (8, 16, 500, False), (9, 10, 4096, False)],
+)
+def test_deep_products_with_few_columns_are_dot_products(rows: int, columns: int, inner: int, dots: bool) -> None:
+    """A panel would mostly be padding, and its sums add up each product in turn."""
+    kernel = gemm_kernel((), rows, columns, inner, transposed=AS_STORED)
+    for parameters in (frozenset[str](), frozenset("b")):
+        assert isinstance(schedule_contraction(kernel, AVX512, parameters), GemvSchedule) == dots

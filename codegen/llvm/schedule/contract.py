@@ -36,6 +36,11 @@ _BYTES_OF_STREAM, _BYTES_OF_PANELS = 32 << 20, 256 << 20
 place for more than `_FEW_ROWS`, too: the product takes 3 to 10 % longer (measured on Zen 5), but panels would double
 the memory of the model, and packing them takes most of the time of the first result."""
 
+_STEPS_OF_DOTS = 32
+"""From so many vectors on, the reduction of a product of more than `_FEW_ROWS` and at most a vector of columns is dot
+products: they take 0.3 to 1.1 of the time of a panel, of which the most for a full vector, and each lane adds up fewer
+products (measured on Zen 5)."""
+
 _AHEAD = 2 << 10
 """The distance in bytes at which a right operand is prefetched that is read in place from memory. That of 4 rows then
 takes 0.8 of the time, that of one row is as fast without (measured on Zen 5). Narrow weights of 3 or 4 rows take 0.73
@@ -413,7 +418,9 @@ def schedule_dots(shape: GemmShape, target: Cpu) -> GemvSchedule | None:
         return None
     lanes, nbytes = sum_lanes(shape.accumulator, 1, target), _bytes_in_place(shape)
     if rows > _FEW_ROWS:
-        return _split_dots(rows, lanes, shape.accumulator, target) if nbytes >= _BYTES_OF_PANELS else None
+        narrow = extent_of(shape.kernel, shape.column) <= lanes and shape.count(shape.inner) >= _STEPS_OF_DOTS * lanes
+        in_place = nbytes >= _BYTES_OF_PANELS or (narrow and nbytes > 0)
+        return _split_dots(rows, lanes, shape.accumulator, target) if in_place else None
     channels = max(target.vector_registers // 8, 8 // rows)  # columns are streams of memory, of which many are faster
     if shape.weights is not shape.accumulator:
         ahead = _AHEAD_IN_STREAM if rows <= ROWS_OF_STREAM else _AHEAD
