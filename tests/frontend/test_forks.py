@@ -206,3 +206,48 @@ assert len(noted) == len(set(noted)) and {name for name, _ in noted} == {"compil
 
 def test_first_recorded_calls_of_threads_compile_once(tmp_path: Path) -> None:
     run_apart(TOGETHER, tmp_path)
+
+
+# What Ctrl-C leaves behind if it is pressed while the main thread waits for a lock of Python's imports.
+LEFT_LOCKED = """
+import _imp, os, signal, threading, time
+import mxforge as mx
+_imp.acquire_lock()
+thread = threading.Thread(target=lambda: mx.nd.ones((2, 3)).sum())
+thread.start()
+time.sleep(0.3)  # the thread waits for the lock
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    thread = threading.Thread(target=lambda: mx.nd.ones((2, 3)).max())
+    thread.start()
+    thread.join()
+    os._exit(0)
+thread.join()
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+def test_a_fork_releases_the_lock_of_imports_that_ctrl_c_left_locked(tmp_path: Path) -> None:
+    run_apart(LEFT_LOCKED, tmp_path, warnings="ignore")
+
+
+OF_A_MODULE = """
+import os, threading
+from importlib import _bootstrap
+import mxforge
+lock = _bootstrap._get_module_lock("mxforge.unknown")
+lock.acquire()
+def fork():
+    if not os.fork():
+        os._exit(0)
+    os.wait()
+    forked.set()
+forked = threading.Event()
+threading.Thread(target=fork, daemon=True).start()
+os._exit(0 if forked.wait(10) else 1)
+"""
+
+
+def test_a_fork_does_not_wait_for_an_import_that_ctrl_c_ended(tmp_path: Path) -> None:
+    run_apart(OF_A_MODULE, tmp_path, warnings="ignore")
