@@ -33,6 +33,8 @@ class Delay:
 
     def end(self) -> bool:
         """Restore the program's handler. Returns True if it is to be called now."""
+        if current_thread() is not main_thread():
+            return False
         handler, self._handler = self._handler, None
         if handler is None:
             return False

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from . import import_lock
 from .interrupts import Delay
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def _before() -> None:
     """Wait until no other thread runs code that a child could not finish. Sections are open now and then, since such
     code can wait for a thread that is about to begin one."""
     _delay.begin()
+    import_lock.recover(threading.get_ident())
     closed = _CLOSED_SECONDS
     while not _become_quiet(closed):
         _forking.release()
@@ -114,14 +116,17 @@ def _before() -> None:
 
 
 def _become_quiet(seconds: float) -> bool:
-    """Close all sections and wait for this time at most. Returns True if no other thread is busy."""
+    """Close all sections and wait for this time at most. Returns True if no other thread is busy; then none can begin
+    an import either."""
     _forking.acquire()
     end = time.monotonic() + seconds
-    while any(busy() for busy in _busy):
-        if time.monotonic() > end:
-            return False
+    while time.monotonic() < end:
+        import_lock.hold()
+        if not any(busy() for busy in _busy):
+            return True
+        import_lock.let_go()
         time.sleep(_POLL_SECONDS)
-    return True
+    return False
 
 
 def _after() -> None:
@@ -156,6 +161,7 @@ def _after_in_child() -> None:
 def _release() -> None:
     with suppress(RuntimeError):  # not held, if Ctrl-C was pressed before Python's handler was replaced
         _forking.release()
+        import_lock.let_go()
 
 
 os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after_in_child)

@@ -7,10 +7,9 @@ the imports of other threads, because the child would wait for their import lock
 
 from __future__ import annotations
 
-import _imp
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import (
     _bootstrap,  # type: ignore[attr-defined]
     import_module,
@@ -21,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ...ir.collection import collection_paused
+from ...ir.import_lock import is_importing
 from ...ir.interrupts import Delay
 from ...ir.locks import await_while
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 else:
     MetaPathFinder = object  # importing importlib.abc takes 10 ms, and its classes are interfaces
 
-_IMPORTING = _bootstrap._find_and_load.__code__.co_filename  # type: ignore[attr-defined]
 _awaited = {"llvmlite", "mxnet", "numpy"}
 _complete: dict[str, ModuleType] = {}  # loaded modules whose import ended with a delayed KeyboardInterrupt
 
@@ -101,31 +100,14 @@ def import_atomically(name: str) -> ModuleType:
 
 
 def _others_import() -> bool:
-    """True if another thread is importing a module of `_awaited`. Python has no public interface for this."""
+    """True if another thread is importing a module of `_awaited`. Python has no public interface for this. A thread can
+    hold a lock without importing: Ctrl-C interrupted it."""
     me = get_ident()
-    _release_import_lock(me)
     for name, reference in tuple(_bootstrap._module_locks.items()):  # type: ignore[attr-defined]
         lock = reference() if name.partition(".")[0] in _awaited else None
-        if lock is not None and lock.owner not in (None, me) and _imports(lock.owner):
+        if lock is not None and lock.owner not in (None, me) and is_importing(lock.owner):
             return True
     return False
-
-
-def _release_import_lock(thread: int) -> None:
-    """Release the lock of all imports if this thread holds it without importing. Python leaves it locked if Ctrl-C is
-    pressed while the thread waits for it. Then the imports of other threads never end, nor a fork that waits for them.
-    """
-    with suppress(RuntimeError):  # it is not held, or another thread holds it
-        while _imp.lock_held() and not _imports(thread):
-            _imp.release_lock()
-
-
-def _imports(thread: int) -> bool:
-    """True if a thread is importing. One that holds a lock and is not was interrupted by Ctrl-C."""
-    at = sys._current_frames().get(thread)
-    while at is not None and at.f_code.co_filename != _IMPORTING:
-        at = at.f_back
-    return at is not None
 
 
 def install_atomic_imports(root: str) -> None:

@@ -80,3 +80,30 @@ assert len(noted) == 1
 
 def test_the_programs_own_handler_is_called_after_the_import() -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", OTHERS], check=True, timeout=120)
+
+
+# Ctrl-C while the module that declares an operator runs; all others are loaded, so its import is the outermost.
+OUTERMOST = """
+import signal, sys
+import mxforge as mx
+from mxforge.ir.dialects.mx import operator
+data = mx.sym.var("data")
+mx.sym.softmax(data)
+assert "mxforge.ir.dialects.mx.output_ops" not in sys.modules
+class Registry(dict):
+    def __setitem__(self, name, cls):
+        super().__setitem__(name, cls)
+        if name == "SoftmaxOutput":
+            signal.raise_signal(signal.SIGINT)
+operator._REGISTRY = Registry(operator._REGISTRY)
+try:
+    mx.sym.SoftmaxOutput(data)
+except KeyboardInterrupt:
+    assert mx.sym.SoftmaxOutput(data, name="softmax").list_arguments() == ["data", "softmax_label"]
+else:
+    raise AssertionError("not interrupted")
+"""
+
+
+def test_the_next_use_of_an_operator_whose_import_was_interrupted(tmp_path: Path) -> None:
+    run_apart(OUTERMOST, tmp_path)

@@ -193,3 +193,64 @@ sys.exit(0 if all(free) and interrupted > 100 else 1)
 
 def test_ctrl_c_does_not_leave_a_lock_held() -> None:
     assert in_a_child(ACQUIRED) == 0
+
+
+# A thread imports without pause, and forks must find no import begun.
+IMPORTS = """
+import os, signal, sys, tempfile, threading, time
+import mxforge
+from mxforge.frontend.namespace import atomic_imports
+atomic_imports._awaited.add("endless")
+folder = tempfile.mkdtemp()
+sys.path.insert(0, folder)
+for number in range(40):
+    with open(f"{folder}/endless{number}.py", "w") as file:
+        file.write("value = 1")
+    atomic_imports._awaited.add(f"endless{number}")
+def work():
+    while True:
+        for number in range(40):
+            __import__(f"endless{number}")
+            del sys.modules[f"endless{number}"]
+threading.Thread(target=work, daemon=True).start()
+sys.setswitchinterval(1e-6)
+for _ in range(150):
+    child = os.fork()
+    if not child:
+        signal.alarm(10)
+        for number in range(40):
+            __import__(f"endless{number}")
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+os._exit(0)
+"""
+
+
+def test_no_import_begins_while_a_process_forks() -> None:
+    assert in_a_child(IMPORTS) == 0
+
+
+# The main thread delays Ctrl-C while it waits for the fork of another thread, which must leave that alone.
+TWO_THREADS = """
+import os, signal, threading, time
+from mxforge.ir.locks import await_while
+def busy():
+    time.sleep(0.002)
+    return False
+await_while(busy)
+def fork():
+    for _ in range(30):
+        if not os.fork():
+            os._exit(0)
+threads = [threading.Thread(target=fork) for _ in range(2)]
+for thread in threads:
+    thread.start()
+fork()
+for thread in threads:
+    thread.join()
+os._exit(0 if signal.getsignal(signal.SIGINT) is signal.default_int_handler else 1)
+"""
+
+
+def test_several_threads_fork() -> None:
+    assert in_a_child(TWO_THREADS) == 0

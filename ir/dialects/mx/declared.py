@@ -83,6 +83,11 @@ class Declared:
     unknown_parameters: ClassVar[_Unknown] = "refuse"
     """What happens to parameters that are not declared; those to keep are in `others`."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__ in sys.modules:
+            _scopes[cls.__module__] = vars(sys.modules[cls.__module__])
+
     def __init__(self, /, **given: Any) -> None:
         """Read the parameters, which are passed under their names or those of the attributes. Raises `Refused`."""
         cls, values, problems = type(self), vars(self), list[Problem]()
@@ -167,12 +172,15 @@ def _field(owner: type, attribute: str, annotation: Any) -> Field:
 
 
 _evaluations: dict[tuple[str, str], Any] = {}
+_scopes: dict[str, dict[str, Any]] = {}
+"""The names of modules that declare classes. Python removes a module from `sys.modules` if Ctrl-C ends its import."""
 
 
 def _evaluated(module: str, annotation: str) -> Any:
     key = module, annotation
     if key not in _evaluations:
-        _evaluations[key] = eval(annotation, vars(sys.modules[module]))  # the text of our own source
+        scope = _scopes[module] if module in _scopes else vars(sys.modules[module])
+        _evaluations[key] = eval(annotation, scope)  # the text of our own source
     return _evaluations[key]
 
 
