@@ -164,3 +164,19 @@ def test_gradients_of_integers(form: Any, function: Any, expected: Any) -> None:
 def test_the_gradient_of_a_quotient_of_unsigned_integers() -> None:
     gradient = eager(lambda F, x: 7 / x, nd.array(X, dtype="uint8"), 2)[1]
     assert gradient.tolist() == [[0, 242, 254], [0, 242, 242]]  # recorded from MXNet 1.9.1
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("shape", [(70000,), (300, 300), (3, 30000)], ids=str)
+def test_means_of_many_halves(form: Any, shape: tuple[int, ...]) -> None:
+    """Neither the sum nor the number of elements is a float16."""
+    x = nd.array(np.random.RandomState(0).rand(*shape) + 10, dtype="float16")
+    mean = form(lambda F, x: F.mean(x), x, 8192)
+    assert mean[0].item() == pytest.approx(10.5, abs=0.01)
+    np.testing.assert_allclose(mean[1], np.full(shape, 8192 / x.size), rtol=1e-3)
+
+
+def test_global_average_pooling_of_many_halves() -> None:
+    x = nd.array(np.random.RandomState(0).rand(1, 2, 300, 300) + 10, dtype="float16")
+    pooled = nd.Pooling(x, global_pool=True, pool_type="avg", kernel=(1, 1))
+    np.testing.assert_allclose(pooled.asnumpy(), np.full((1, 2, 1, 1), 10.5), atol=0.01)

@@ -205,7 +205,10 @@ class CoreBuilder(ScalarMethods):
     max, min = _reducer(ReduceOp.MAX), _reducer(ReduceOp.MIN)
 
     def mean(self, x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
-        """The sum over `axes` divided by the number of elements."""
+        """The sum over `axes` divided by the number of elements; in float32 if float16 may not hold these two."""
+        dtype = x.type.dtype
+        if dtype.is_float and dtype.bits < 32:
+            return self.cast(self.mean(self.cast(x, DType.F32), axes, keepdims), dtype)
         count = prod(x.type.shape[a] for a in normalize_axes(axes, x.type.rank))
         return self.div(self.sum(x, axes, keepdims), count)
 
