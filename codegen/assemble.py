@@ -125,6 +125,7 @@ class _Assembler:
             random=self.graph.random,
             elementwise=elementwise_inputs(self.graph),
             names=tuple(self.names),
+            checks=self.graph.checks,
         )
 
     # -- places that do not depend on lifetimes

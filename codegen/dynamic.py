@@ -42,7 +42,8 @@ def _symbolic(graph: Graph, trace: Trace) -> Graph:
     for node, op in zip(graph.nodes, _resolved(graph, [v.type for v in new.values()]), strict=True):
         copy = b.node(op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
         new.update(zip(node.outputs, copy.outputs, strict=True))
-    return replace(b.build([new[v] for v in graph.outputs]), updates=graph.updates, late=graph.late)
+    built = b.build([new[v] for v in graph.outputs])
+    return replace(built, updates=graph.updates, late=graph.late, checks=graph.checks)
 
 
 def _resolved(graph: Graph, types: Sequence[TensorType]) -> list[Op]:

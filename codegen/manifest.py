@@ -14,11 +14,11 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from ..ir.graph import RandomKey
+from ..ir.graph import Check, RandomKey
 from ..ir.program import Copy, Launch, Place, Program, Space
 from ..ir.types import DType, Layout, TensorType
 
-_MAGIC = b"mxfprog3"
+_MAGIC = b"mxfprog4"
 _PREFIX = struct.Struct("<8sQ")
 _LARGEST = 1 << 62
 _SPACES = {space.value: space for space in Space}
@@ -46,6 +46,7 @@ def program_to_bytes(program: Program) -> bytes:
         "random": [] if program.random is None else [program.random.input, program.random.draws],
         "elementwise": sorted(program.elementwise),
         "groups": program.groups,
+        "checks": program.checks,
         "arena": program.arena_bytes,
         "prepared": program.prepared_bytes,
         "constants": len(program.constants),
@@ -117,7 +118,15 @@ class _Reader:
             elementwise=frozenset(self.positions(header["elementwise"], "an input")),
             names=self.names,
             groups=self.groups(),
+            checks=self.checks(),
         )
+
+    def checks(self) -> tuple[Check, ...]:
+        found = tuple(Check(_text(message), bool(is_index)) for message, is_index in self.header["checks"])
+        flags = self.outputs[len(self.outputs) - len(found) :]
+        if len(found) > len(self.outputs) or any(t != TensorType((), DType.BOOL) for t in flags):
+            raise ManifestError(f"{len(found)} checks for outputs of types {flags}")
+        return found
 
     def groups(self) -> tuple[int, ...]:
         sizes = tuple(_natural(n, "the size of a group") for n in self.header.get("groups", ()))

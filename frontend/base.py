@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime.checks import raise_failed_checks_as
 from .base_errors import (
     MXNetError,
     NotImplementedForSymbol,
@@ -72,6 +73,8 @@ __all__ = [
     "string_types",
     "with_metaclass",
 ]
+
+raise_failed_checks_as(MXNetError)
 
 
 class _NullType:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -116,6 +116,13 @@ class RandomKey:
     draws: int
 
 
+class Check(NamedTuple):
+    """A condition on values. A run that does not satisfy it raises `message`: as an IndexError if `is_index`."""
+
+    message: str
+    is_index: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A function on tensors.
@@ -124,6 +131,9 @@ class Graph:
     are computed once and cached. `updates` are positions of the inputs that the last `len(updates)` outputs replace
     after a run (moving statistics): the graph is functional, and the program writes the state back. `random` is the
     input that takes a random key; None if no operator draws random numbers.
+
+    `checks` belong to the last outputs before those of `updates`: each is a BOOL of shape () that is true if the
+    condition holds. Callers of the program do not see these outputs.
     """
 
     name: str
@@ -137,6 +147,12 @@ class Graph:
     """Those of `updates` that belong to the backward pass once the graph is differentiated: moving statistics."""
     private: frozenset[int] = field(default_factory=frozenset[int])
     """Positions of outputs that only other programs read (residuals): they can have any layout."""
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def num_results(self) -> int:
+        """The number of outputs that callers see: all but those of `checks` and `updates`."""
+        return len(self.outputs) - len(self.checks) - len(self.updates)
 
     def users(self) -> dict[Value, list[tuple[Node, int]]]:
         """The users of each value: (node, operand position) pairs in order. Outputs of the graph are not users."""
@@ -188,6 +204,7 @@ class GraphBuilder:
         self.random: RandomKey | None = None
         self.late: frozenset[int] = frozenset()
         self.private: frozenset[int] = frozenset()
+        self.checks: tuple[Check, ...] = ()
         self.origin = ""
         self.location = ""
 
@@ -231,4 +248,5 @@ class GraphBuilder:
             self.random,
             self.late,
             self.private,
+            self.checks,
         )

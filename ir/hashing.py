@@ -97,6 +97,8 @@ class _Writer:
             lines.append(f"late {sorted(graph.late)}")
         if graph.private:
             lines.append(f"private {sorted(graph.private)}")
+        if graph.checks:
+            lines.append(f"checks {[tuple(check) for check in graph.checks]}")
         for node in graph.nodes:
             operands = [numbers[v] for v in node.inputs]
             for v in node.outputs:

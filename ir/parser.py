@@ -6,11 +6,13 @@ ops through their dialect. Types are not checked: `verify_graph` compares them w
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NoReturn, cast
 
-from .graph import Attribute, Graph, Node, Op, RandomKey, Value
+from .graph import Attribute, Check, Graph, Node, Op, RandomKey, Value
 from .lazy_dataclass import dataclass
 from .parse_attributes import STRING, TENSOR, AttributeSyntaxError, parse_dictionary, tensor_type, unquote
 from .registry import build_op
@@ -35,6 +37,7 @@ _CLOSE = re.compile(rf"{_SPACE}\}}\s*(,\s*\{{|\))")
 _MODULE = re.compile(rf'{_SPACE}"builtin\.module"\(\)\s*\(\{{{_SPACE}"func\.func"\(\)\s*(?=\(\{{)')
 _FUNCTION_TAIL = re.compile(rf"\s*(\{{sym_name = ({STRING}), function_type = {_TYPES} -> (?:{_TYPES}|{TENSOR}))")
 _STATE = re.compile(r"(?:, (core\.\w+) = array<i64(?:: ([\d, ]*))?>)")
+_CHECKS = re.compile(rf", core\.checks = ({STRING})")
 _FUNCTION_END = re.compile(rf"\}}\s*:\s*\(\)\s*->\s*\(\){_SPACE}\}}\)\s*:\s*\(\)\s*->\s*\(\){_SPACE}")
 _TENSOR = re.compile(TENSOR)
 
@@ -98,10 +101,22 @@ class _Parser:
         while match := _STATE.match(self.text, self.at):
             self.at = match.end()
             state[match[1]] = tuple(int(n) for n in match[2].split(",")) if match[2] else ()
+        checks = self.checks()
         self.expect(_FUNCTION_END, "'} : () -> ()' and the end of the module")
         if self.at != len(self.text):
             self.fail("expected the end of the text")
-        return self.graph(body, name, state, self.at)
+        return replace(self.graph(body, name, state, self.at), checks=checks)
+
+    def checks(self) -> tuple[Check, ...]:
+        match = _CHECKS.match(self.text, self.at)
+        if match is None:
+            return ()
+        try:
+            found = tuple(Check(str(message), bool(is_index)) for message, is_index in json.loads(unquote(match[1])))
+        except (ValueError, TypeError) as error:
+            self.fail(f"core.checks is not a list of messages and kinds: {error}")
+        self.at = match.end()
+        return found
 
     def regions(self, depth: int, terminator: str) -> list[_Block]:
         """The regions `({...}, {...})` at the current position; empty if there are none."""

@@ -15,6 +15,7 @@ nested graph's name, parameters, updates and random key. Kernels and programs ha
 
 from __future__ import annotations
 
+import json
 import re
 
 from .attributes import dictionary_text, integers_text, quote
@@ -127,12 +128,13 @@ class _Printer:
 
 
 def _state(graph: Graph) -> str:
-    """The graph's parameters, updates, private outputs and random key (its input and the number of draws), each if
-    present."""
+    """The graph's parameters, updates, private outputs, random key (its input and the number of draws) and checks (in
+    JSON), each if present."""
     parameters = f", core.parameters = {integers_text(tuple(sorted(graph.parameters)))}" if graph.parameters else ""
     updates = f", core.updates = {integers_text(graph.updates)}" if graph.updates else ""
     updates += f", core.late_updates = {integers_text(tuple(sorted(graph.late)))}" if graph.late else ""
     private = f", core.private = {integers_text(tuple(sorted(graph.private)))}" if graph.private else ""
     key = graph.random
     random = f", core.random = {integers_text((key.input, key.draws))}" if key is not None else ""
-    return parameters + updates + private + random
+    checks = f", core.checks = {quote(json.dumps(graph.checks))}" if graph.checks else ""
+    return parameters + updates + private + random + checks

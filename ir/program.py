@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .graph import RandomKey
+from .graph import Check, RandomKey
 from .lazy_dataclass import dataclass
 from .types import TensorType
 
@@ -107,6 +107,9 @@ class Program:
     input that takes the run's random key. Element i of an input in `elementwise` is read only to compute element i of
     results, so an output can overwrite the input; see `Executable.may_overwrite`.
 
+    The last outputs are those of `checks`: bytes that are 1 if the condition holds. The runtime passes memory for them
+    and reads it after a run.
+
     `groups` divides `launches`: each number is the length of a group of consecutive launches that are independent of
     each other, so they can run at the same time. Empty: every launch is a group of its own.
 
@@ -134,6 +137,12 @@ class Program:
     elementwise: frozenset[int] = frozenset()
     names: tuple[str, ...] = ()
     groups: tuple[int, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def results(self) -> tuple[TensorType, ...]:
+        """The types of the outputs that callers see."""
+        return self.outputs[: len(self.outputs) - len(self.checks)]
 
     def grouped(self) -> list[tuple[Launch, ...]]:
         """The launches by group."""

@@ -20,6 +20,7 @@ def rebuild(graph: Graph, rule: Rule, builder: GraphBuilder | None = None) -> Gr
     b = builder if builder is not None else GraphBuilder(graph.name)
     b.inputs, b.parameters = list(graph.inputs), set(graph.parameters)
     b.updates, b.random, b.late, b.private = graph.updates, graph.random, graph.late, graph.private
+    b.checks = graph.checks
     new: dict[Value, Value] = {v: v for v in graph.inputs}
     changed = False
     for node in graph.nodes:

@@ -56,24 +56,31 @@ class _Verifier:
         self.defined.add(value)
 
     def state(self) -> None:
-        """Parameters and updates must be positions of inputs; updates are the last outputs, and private outputs are
-        others."""
+        """Parameters and updates must be positions of inputs; updates are the last outputs, checks those before, and
+        private outputs are others."""
         graph = self.graph
         for what, positions in (("parameter", graph.parameters), ("update", graph.updates)):
             for i in positions:
                 if not 0 <= i < len(graph.inputs):
                     self.fail(f"{what} {i} is out of range for {len(graph.inputs)} inputs")
-        if len(set(graph.updates)) != len(graph.updates) or len(graph.updates) > len(graph.outputs):
-            self.fail(f"updates {graph.updates} need distinct inputs and one output each")
+        if len(set(graph.updates)) != len(graph.updates) or graph.num_results < 0:
+            self.fail(f"updates {graph.updates} need distinct inputs, and like checks one output each")
         if not graph.late <= set(graph.updates):
             self.fail(f"late updates {sorted(graph.late)} are not among the updates {graph.updates}")
-        if not graph.private <= set(range(len(graph.outputs) - len(graph.updates))):
-            self.fail(f"private outputs {sorted(graph.private)} are not among the outputs before the updates")
+        if not graph.private <= set(range(graph.num_results)):
+            self.fail(f"private outputs {sorted(graph.private)} are not among the outputs before checks and updates")
         news = graph.outputs[len(graph.outputs) - len(graph.updates) :]
         for i, new in zip(graph.updates, news, strict=True):
             if new.type.with_layout(None) != graph.inputs[i].type.with_layout(None):
                 self.fail(f"input {i} of type {graph.inputs[i].type} is replaced by {new.type}")
+        self.checks()
         self.random_key()
+
+    def checks(self) -> None:
+        """The output of a check must be a BOOL of shape ()."""
+        for check, flag in zip(self.graph.checks, self.graph.outputs[self.graph.num_results :], strict=False):
+            if flag.type.with_layout(None) != TensorType((), DType.BOOL):
+                self.fail(f"the check {check.message!r} has an output of type {flag.type}")
 
     def random_key(self) -> None:
         """The random key must be the position of an input of the right type."""

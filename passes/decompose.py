@@ -28,7 +28,10 @@ class Decompose(Pass):
     name = "decompose"
 
     def run(self, graph: Graph, context: Context) -> Graph:
-        builder = MxBuilder(graph.name, training=context.options.training, own_gradients=self.own_gradients)
+        options = context.options
+        builder = MxBuilder(
+            graph.name, training=options.training, own_gradients=self.own_gradients, verifies=options.verifies
+        )
         rule = _decompose if self.wrt is None else _Marking(graph, self.wrt)
         return rebuild(graph, rule, builder)
 

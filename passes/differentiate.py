@@ -33,19 +33,27 @@ def differentiate(graph: Graph, wrt: Sequence[int]) -> Graph:
     """A core graph that also computes the cotangents of the inputs `wrt`.
 
     Inputs: the graph's, then one cotangent for each output that can have one, in order. Outputs: the graph's, then one
-    cotangent per input in `wrt` (zeros if no output depends on it), then the outputs that update inputs, which have no
-    cotangents: moving statistics are not differentiated. GraphError names a node or an input without a gradient.
+    cotangent per input in `wrt` (zeros if no output depends on it), then the outputs of checks and those that update
+    inputs, which have no cotangents: moving statistics are not differentiated. GraphError names a node or an input
+    without a gradient.
     """
     _check(graph, wrt)
-    plain = len(graph.outputs) - len(graph.updates)
+    plain = graph.num_results
     both = _joint(graph, wrt, cotangent_positions(graph.outputs[:plain]))
-    kept, updated, gradients = (
+    kept, rest, gradients = (
         both.outputs[:plain],
         both.outputs[plain : len(graph.outputs)],
         both.outputs[len(graph.outputs) :],
     )
-    outputs = kept + gradients + updated
-    return replace(both, name=graph.name, outputs=outputs, updates=graph.updates, late=graph.late, random=graph.random)
+    return replace(
+        both,
+        name=graph.name,
+        outputs=kept + gradients + rest,
+        updates=graph.updates,
+        late=graph.late,
+        random=graph.random,
+        checks=graph.checks,
+    )
 
 
 def vjp_graph(graph: Graph) -> Graph:

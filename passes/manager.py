@@ -28,6 +28,7 @@ class Options:
     cheap operators again allows; None minimises time. `weights` is the dtype to which predictions round weights, and
     in which they are stored if it is narrower than float32. `keeps_prepared`: what depends on parameters alone is kept
     from run to run; otherwise each run computes it when it is needed, in memory that other values use too.
+    `verifies` is False to leave out the checks of values (`Graph.checks`).
     """
 
     training: bool = False
@@ -36,6 +37,7 @@ class Options:
     residual_bytes: int | None = None
     weights: DType = DType.F32
     keeps_prepared: bool = True
+    verifies: bool = True
 
 
 @dataclass

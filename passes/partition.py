@@ -30,11 +30,11 @@ def partition(
 ) -> Split:
     """The forward and the backward graph of `differentiate`'s result; see `Split`.
 
-    The last `cotangents` inputs are cotangents. The last `gradients` outputs before those that update inputs are
-    gradients. Saving an input or output at a free position costs nothing: by default all outputs, and all inputs that
-    the forward graph does not update. Contractions, random draws, sorts, factorizations and loops are never recomputed.
-    The backward graph does the late updates of `joint`. Saving a byte costs `price` times its traffic: at a high price
-    less is saved and more is recomputed.
+    The last `cotangents` inputs are cotangents. The last `gradients` outputs before those of checks and those that
+    update inputs are gradients. Saving an input or output at a free position costs nothing: by default all outputs, and
+    all inputs that the forward graph does not update. Contractions, random draws, sorts, factorizations and loops are
+    never recomputed. The backward graph does the late updates of `joint`. Saving a byte costs `price` times its
+    traffic: at a high price less is saved and more is recomputed.
     """
     graph = _Joint(joint, cotangents, gradients)
     if free_inputs is None:
@@ -52,9 +52,11 @@ class _Joint:
 
     def __init__(self, graph: Graph, cotangents: int, gradients: int) -> None:
         self.graph = graph
-        first = len(graph.outputs) - len(graph.updates) - gradients
-        self.outputs, self.gradients = graph.outputs[:first], graph.outputs[first : first + gradients]
-        updated = dict(zip(graph.updates, graph.outputs[first + gradients :], strict=True))
+        end = graph.num_results
+        self.outputs, self.gradients = graph.outputs[: end - gradients], graph.outputs[end - gradients : end]
+        self.flags = graph.outputs[end : end + len(graph.checks)]
+        """The outputs of checks."""
+        updated = dict(zip(graph.updates, graph.outputs[end + len(graph.checks) :], strict=True))
         self.updated = {i: v for i, v in updated.items() if i not in graph.late}
         self.updated_late = {i: v for i, v in updated.items() if i in graph.late}
         count = len(graph.inputs) - cotangents
@@ -62,7 +64,7 @@ class _Joint:
         self.results = (*self.gradients, *self.updated_late.values())
         """What the backward graph returns."""
         self.needed = _needed(graph.nodes, self.results)
-        self.forward = _needed(graph.nodes, (*self.outputs, *self.updated.values()))
+        self.forward = _needed(graph.nodes, (*self.outputs, *self.flags, *self.updated.values()))
         self.late = self._late_nodes()
 
     def _late_nodes(self) -> set[Node]:
@@ -225,7 +227,7 @@ def _split(graph: _Joint, order: Sequence[Node], places: dict[Value, Source]) ->
 def _forward(graph: _Joint, kept: Sequence[Value]) -> Graph:
     joint = graph.graph
     parameters = frozenset(i for i in joint.parameters if i < len(graph.inputs))
-    outputs = (*graph.outputs, *kept, *graph.updated.values())
+    outputs = (*graph.outputs, *kept, *graph.flags, *graph.updated.values())
     made = replace(
         joint,
         inputs=graph.inputs,

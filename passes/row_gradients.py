@@ -22,10 +22,10 @@ def with_row_gradients(joint: Graph, gradients: int, rows: Collection[int]) -> t
     """The graph with gradients replaced by two outputs each, (n,) numbers of rows and (n, *row) rows, whose sum by
     number is the gradient; and the positions of these gradients.
 
-    The last `gradients` outputs before those that update inputs are gradients. Those at the positions `rows` among them
-    are replaced if they are such sums. A number can occur several times.
+    The last `gradients` outputs before those of checks and those that update inputs are gradients. Those at the
+    positions `rows` among them are replaced if they are such sums. A number can occur several times.
     """
-    end = len(joint.outputs) - len(joint.updates)
+    end = joint.num_results
     first = end - gradients
     b = CoreBuilder(joint.name)
     b.inputs, b.nodes = list(joint.inputs), list(joint.nodes)

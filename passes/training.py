@@ -28,10 +28,9 @@ def gradient_of(core: Graph, wrt: Sequence[int]) -> Graph:
     It can be differentiated again: it computes everything from the inputs. `core` is a graph of
     `lowered_for_gradients`.
     """
-    results = core.outputs[: len(core.outputs) - len(core.updates)]
-    return gradient_graph(
-        replace(core, outputs=results, updates=(), late=frozenset()), wrt, cotangent_positions(results)
-    )
+    results = core.outputs[: core.num_results]
+    plain = replace(core, outputs=results, updates=(), late=frozenset(), checks=())
+    return gradient_graph(plain, wrt, cotangent_positions(results))
 
 
 def training_graphs(graph: Graph, wrt: Sequence[int], context: Context, rows: Collection[int] = ()) -> Split:
@@ -48,13 +47,13 @@ def training_graphs(graph: Graph, wrt: Sequence[int], context: Context, rows: Co
     joint, rows = with_row_gradients(joint, len(wrt), rows)
     gradients = len(wrt) + len(rows)
     cotangents, budget = len(joint.inputs) - len(core.inputs), context.options.residual_bytes
-    first = len(core.outputs) - len(core.updates)
+    first = core.num_results
     split = partition(joint, cotangents, gradients)
     for price in _PRICES:
         if budget is None or _saved_bytes(split, first) <= budget:
             break
         split = partition(joint, cotangents, gradients, price=price)
-    last = len(split.forward.outputs) - len(split.forward.updates)
+    last = split.forward.num_results
     return replace(split, forward=replace(split.forward, private=frozenset(range(first, last))), rows=rows)
 
 

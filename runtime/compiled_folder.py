@@ -290,7 +290,7 @@ def _text(value: Any) -> str:
 def _check_types(model: StoredModel, path: Path) -> None:
     """CompiledFolderError unless manifest, program and memory agree: addresses are computed from these types."""
     listed = tuple(a.type for a in model.inputs), tuple(a.type for a in model.outputs)
-    if (model.program.inputs[: len(listed[0])], model.program.outputs) != listed:
+    if (model.program.inputs[: len(listed[0])], model.program.results) != listed:
         raise CompiledFolderError(f"{path}: {MANIFEST} and {PROGRAM} do not agree on inputs and outputs")
     extra = model.program.inputs[len(listed[0]) :]
     expected = TensorType((len(model.memory),), DType.U8)

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 from ..codegen.llvm.support import PIECES
 from ..ir.program import Launch, Place, Program, Space
 from ..ir.settings import settings
+from .checks import verify
 from .device import BoundCall, DeviceError, DirectCall
 from .elf import LoadedObject, load_objects, resolve_libc
 from .host_calls import HostCalls
@@ -77,12 +78,15 @@ class Executable(LoadedProgram["Instance"]):
         instance = self._take()
         prepared = self._prepared.take(parameters_version) if self.program.prepare else None
         outer = None if self._host is None else self._host.begin()
-        instance.run([*inputs, *outputs], parameters_version, prepared)
+        instance.run([*inputs, *outputs, *instance.flags], parameters_version, prepared)
+        flags = instance.read_flags() if instance.flags else b""
         self._idle.append(instance)
         if prepared is not None:
             self._prepared.put(prepared)
         if self._host is not None:
             self._host.finish(outer)
+        if flags:
+            verify(self.program.checks, flags)
 
     @contextmanager
     def calling_python(self) -> Generator[None]:
@@ -130,7 +134,8 @@ class Executable(LoadedProgram["Instance"]):
     def _is_direct(self) -> bool:
         """True if a run is one native call that holds Python's lock."""
         program, observed = self.program, settings().debug >= _OBSERVED
-        return _HAS_LOCK and _is_short(program) and not (program.copies or program.functions or observed)
+        special = program.copies or program.functions or program.checks
+        return _HAS_LOCK and _is_short(program) and not (special or observed)
 
     def _direct(
         self, instance: Instance, operands: Sequence[Sequence[tuple[int, int]]], version: Hashable = None
@@ -199,6 +204,10 @@ class Instance:
         self._spaces = {Space.ARENA: self.arena, Space.CONSTANT: constants}
         self._prepared_at = 0
         self.addresses = [0] * (len(program.inputs) + len(program.outputs))
+        count = len(program.checks)
+        self._flags = allocate(count) if count else None
+        self.flags = [self._flags.address + i for i in range(count)] if self._flags is not None else []
+        """The addresses of the outputs of checks."""
         prepare, groups = [(launch,) for launch in program.prepare], program.grouped()
         self._records = records = Records(
             (*prepare, *groups),
@@ -234,6 +243,10 @@ class Instance:
         """Do the copies of the program."""
         for target, source, nbytes in self._copies:
             ctypes.memmove(self.address(target), self.address(source), nbytes)
+
+    def read_flags(self) -> bytes:
+        """The outputs of the checks of the last run."""
+        return ctypes.string_at(self.flags[0], len(self.flags))
 
     def bind(self, inputs: Sequence[int], version: Hashable, prepared: Prepared) -> None:
         """Use these inputs and this prepared memory for parameters of this version from now on."""

@@ -89,6 +89,7 @@ def _prepared(program: Program, parameters: Mapping[int, np.ndarray]) -> np.ndar
         prepare=(),
         copies=(),
         random=None,
+        checks=(),
         prepared_bytes=0,
     )
     inputs = [parameters[i].ctypes.data if i in parameters else 0 for i in range(len(program.inputs))]

@@ -12,6 +12,7 @@ import numpy as np
 from ..codegen.target import ALIGNED_BYTES
 from ..ir.program import HostFunction, Launch, Place, Program, Space
 from ..ir.types import TensorType
+from .checks import verify
 from .device import BoundCall, DeviceAddress, DeviceError, DirectCall, Launcher
 from .host_calls import as_memory, call_on_copies, memory_dtype
 from .loaded_program import LoadedProgram
@@ -59,9 +60,23 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         self, inputs: Sequence[DeviceAddress], outputs: Sequence[DeviceAddress], parameters_version: Hashable = 0
     ) -> None:
         """Start a run on tensors at these addresses; see `Runnable`. ValueError for a wrong number of addresses,
-        DeviceError for an operand that is not in the device's memory."""
+        DeviceError for an operand that is not in the device's memory. A program with checks waits for its end."""
+        checks = self.program.checks
+        blocks = [self.device.allocate(1) for _ in checks]
+        self._run(inputs, (*outputs, *(block.address for block in blocks)), parameters_version)
+        if checks:
+            verify(checks, b"".join(self._flag(block) for block in blocks))
+
+    def _flag(self, block: Storage) -> bytes:
+        flag = np.empty((1,), np.uint8)
+        self.device.read(block.address, flag)
+        return flag.tobytes()
+
+    def _run(
+        self, inputs: Sequence[DeviceAddress], outputs: Sequence[DeviceAddress], parameters_version: Hashable
+    ) -> None:
         addresses = (*inputs, *outputs)
-        types = (*self.inputs, *self.outputs)
+        types = (*self.inputs, *self.program.outputs)
         if len(inputs) != len(self.inputs) or len(addresses) != len(types):
             raise ValueError(f"{self.program.name} takes {len(self.inputs)} inputs and {len(self.outputs)} outputs")
         for address in addresses:

@@ -31,8 +31,11 @@ class Part:
 
 
 def can_be_linked(program: Runnable) -> bool:
-    """True for a program of the host that calls no Python function, takes no random key, and copies only to outputs."""
-    if not isinstance(program, Executable) or program.random is not None or program.program.functions:
+    """True for a program of the host that calls no Python function, takes no random key, has no checks, and copies only
+    to outputs."""
+    if not isinstance(program, Executable) or program.random is not None:
+        return False
+    if program.program.functions or program.program.checks:
         return False
     return all(copy.target.space is Space.OUTPUT and not copy.target.offset for copy in program.program.copies)
 

@@ -28,7 +28,7 @@ class LoadedProgram(ABC, Generic[_I]):
         pool; `zeroed` allocates a buffer of zeros."""
         self.program = program
         self.inputs = program.inputs
-        self.outputs = program.outputs
+        self.outputs = program.results
         self.state = program.state
         self.random = program.random
         self.own_bytes = _own_bytes(program)

@@ -14,6 +14,7 @@ from ..ir.target import REFERENCE
 from ..ir.types import TensorType
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_REFERENCE
+from .checks import verify
 from .device import BoundCall, DirectCall
 from .writes import written_at
 
@@ -25,7 +26,7 @@ class ReferenceExecutable:
         self._graph = run_passes(FOR_REFERENCE, graph, Context(REFERENCE, options or Options()))
         self.inputs = self._graph.input_types()
         self.state, self.random = self._graph.updates, self._graph.random
-        self.outputs = self._graph.output_types()[: len(self._graph.outputs) - len(self.state)]
+        self.outputs = self._graph.output_types()[: self._graph.num_results]
         self.own_bytes = 0
 
     @property
@@ -39,10 +40,14 @@ class ReferenceExecutable:
         """Interpret the graph on tensors at these addresses."""
         arrays = [_at(address, type).copy() for address, type in zip(inputs, self.inputs, strict=True)]
         results = evaluate_graph(self._graph, arrays)
+        end = self._graph.num_results
+        start = end + len(self._graph.checks)
         replaced = [(inputs[i], self.inputs[i]) for i in self.state]
         self._write_back(inputs, arrays)
-        for (address, type), result in zip((*zip(outputs, self.outputs, strict=True), *replaced), results, strict=True):
+        targets = (*zip(outputs, self.outputs, strict=True), *replaced)
+        for (address, type), result in zip(targets, (*results[:end], *results[start:]), strict=True):
             np.copyto(_at(address, type), result, casting="no")
+        verify(self._graph.checks, bytes(bool(flag) for flag in results[end:start]))
 
     def _write_back(self, inputs: Sequence[int], arrays: Sequence[np.ndarray]) -> None:
         """Write the inputs that Python functions changed."""

@@ -55,7 +55,7 @@ def values_for(graph: Graph, seed: int = 0) -> list[Array]:
 def run(program: Program, arrays: Sequence[Array]) -> list[Array]:
     """The results of a program. AssertionError if it writes outside of an output."""
     executable, inputs = Executable(program), [np.ascontiguousarray(a) for a in arrays]
-    made = [guarded(t) for t in program.outputs]
+    made = [guarded(t) for t in program.results]
     executable.run([a.ctypes.data for a in inputs], [y.ctypes.data for _, y in made])
     for memory, y in made:
         start = y.ctypes.data - memory.ctypes.data

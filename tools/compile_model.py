@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         progress.step(f"packing the parameters of {model.name}")
         frozen, memory = freeze(program, parameter_memory(model))
         inputs = tuple(Argument(name, types[name]) for name in model.data_names)
-        outputs = tuple(output_arguments(model, program.outputs))
+        outputs = tuple(output_arguments(model, program.results))
         stored = StoredModel(model.name, inputs, outputs, frozen, memory)
         progress.step(f"writing {options.output}")
         write_folder(options.output, stored, target, replace_existing=options.force)

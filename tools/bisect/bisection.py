@@ -49,7 +49,7 @@ class Bisection:
     def prediction(self, graph: Graph, options: Options, inputs: Sequence[Array]) -> Findings:
         """Bisect the program of a graph of mx or core nodes on these inputs; BF16 arrays are float32."""
         self.operators |= operators_of(graph)
-        self._program(graph.name, graph, options, inputs)
+        self._program(graph.name, graph, replace(options, verifies=False), inputs)
         return self.findings
 
     def training(
@@ -57,6 +57,7 @@ class Bisection:
     ) -> Findings:
         """Bisect the forward and the backward program of a graph, for random cotangents."""
         self.operators |= operators_of(graph)
+        options = replace(options, verifies=False)
         found = self.joint(graph, wrt, options, inputs, rows)
         if found is None:
             return self.findings

@@ -76,7 +76,7 @@ class Prediction(Subject):
 
     def parts(self, target: CpuTarget) -> list[Part]:
         compiled = compile_steps(self.graph, target, Options())
-        return [Part(compiled, self.operands, len(compiled.program.outputs))]
+        return [Part(compiled, self.operands, len(compiled.program.results))]
 
 
 class TrainingStep(Subject):
@@ -100,7 +100,7 @@ class TrainingStep(Subject):
 
     def _forward(self, target: CpuTarget) -> Part:
         compiled = compile_steps(self.split.forward, target, self.options)
-        return Part(compiled, self.operands, len(self.graph.outputs) - len(self.graph.updates))
+        return Part(compiled, self.operands, self.graph.num_results)
 
     def parts(self, target: CpuTarget) -> list[Part]:
         compiled = compile_steps(self.backward, target, self.options)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...graph import Graph, RandomKey, Value
+from ...graph import Check, Graph, RandomKey, Value
 from ...types import DType, TensorType
 from ..core.builder import CoreBuilder
 from ..core.own_gradient import OwnGradient
@@ -41,11 +41,16 @@ class MxBuilder(CoreBuilder):
     is_nested = False
     """True if the graph is inside an operator of another one."""
 
-    def __init__(self, name: str = "main", *, training: bool = False, own_gradients: bool = True) -> None:
+    def __init__(
+        self, name: str = "main", *, training: bool = False, own_gradients: bool = True, verifies: bool = False
+    ) -> None:
         super().__init__(name)
         self.training, self.own_gradients = training, own_gradients
         self.in_gradient = True
         """Whether the current operator is part of a gradient."""
+        self.verifies = verifies
+        """Whether the graph has the checks of its operators (`require`)."""
+        self._required: list[tuple[Check, Value]] = []
         self.updated: dict[Value, Value] = {}
         self._late: set[Value] = set()
         self._key: Value | None = None
@@ -122,6 +127,12 @@ class MxBuilder(CoreBuilder):
             self.update(state, new_value)
             self._late.add(state)
 
+    def require(self, holds: Value, message: str, *, is_index: bool = False) -> None:
+        """Let a run raise `message` unless all elements of `holds` (BOOL) are true. Equal graphs of networks share a
+        program, so the message names the operator and no node. Loops and branches have no checks."""
+        if self.verifies:
+            self._required.append((Check(message, is_index), self.all(holds)))
+
     def custom_gradient(
         self, forward: Callable[..., Value | Sequence[Value]], gradient: OwnGradient, *operands: Value
     ) -> tuple[Value, ...]:
@@ -141,11 +152,14 @@ class MxBuilder(CoreBuilder):
 
     def build(self, outputs: Sequence[Value]) -> Graph:
         positions = {value: i for i, value in enumerate(self.inputs)}
+        flags = [flag for _, flag in self._required]
+        self.checks = (*self.checks, *(check for check, _ in self._required))
+        outputs, before = outputs[: len(outputs) - len(self.updates)], outputs[len(outputs) - len(self.updates) :]
         self.updates = (*self.updates, *(positions[state] for state in self.updated))
         self.late |= {positions[state] for state in self.updated if state in self._late}
         if self._key is not None and self._operators >= 0:
             self.random = RandomKey(positions[self._key], self._operators + 1)
-        return super().build((*outputs, *self.updated.values()))
+        return super().build((*outputs, *flags, *before, *self.updated.values()))
 
 
 class InnerBuilder(MxBuilder):

@@ -42,7 +42,7 @@ class Take(Operator):
         indices: Indices of any shape and dtype.
         axis: The axis.
         mode: What happens to an index out of range: "clip" takes the nearest, "wrap" counts modulo the extent,
-            "raise" is an IndexError in an eager call, and "clip" in a compiled graph.
+            "raise" is an MXNetError (in loops and branches of a compiled graph, "clip").
     Returns:
         a's shape, with the axis replaced by the shape of indices.
     Example:
@@ -62,6 +62,12 @@ class Take(Operator):
         if self.mode == "wrap":
             indices = wrapped(b, indices, x.type.shape[axis])
         return b.take(x, indices, axis)
+
+    def verify(self, b: MxBuilder, *inputs: Value) -> None:
+        if self.mode == "raise":
+            indices, axis = as_integers(b, inputs[1]), normalize_axis(self.axis, inputs[0].type.rank)
+            inside = b.and_(b.ge(indices, 0), b.lt(indices, inputs[0].type.shape[axis]))
+            b.require(inside, f"take: indices are out of bounds for axis {self.axis}")
 
     def checks_operands(self) -> bool:
         return self.mode == "raise"

@@ -27,7 +27,7 @@ class CTCLoss(Operator):
 
     A label ends at its first padding (0, or -1 with `blank_label="last"`), unless its length is passed. A label longer
     than its sequence has the loss 0, but label must not have more columns than data has steps. A class that data does
-    not have is an MXNetError in an eager call; a compiled program takes the nearest class.
+    not have is an MXNetError (in loops and branches of a compiled graph, the nearest class is taken).
 
     Args:
         data: (T, B, classes), scores before softmax.
@@ -79,6 +79,13 @@ class CTCLoss(Operator):
             shapes = f"{data.type.shape} and {label.type.shape}"
             raise ValueError(f"requires data (time, batch, classes) and label (batch, length), got {shapes}")
         _require_fit(data.type.shape[:1], label.type.shape[1:])
+
+    def verify(self, b: MxBuilder, *inputs: Value) -> None:
+        label = b.cast(inputs[1], DType.I32)
+        letters = b.broadcast(self._lengths(b, inputs)[1], label.type.shape, (0,))
+        ended = b.ge(b.iota(label.type.shape, DType.I32, 1), letters)
+        known = b.and_(b.ge(label, 0), b.lt(label, inputs[0].type.shape[2]))
+        b.require(b.or_(ended, known), "CTCLoss: label has a class that data does not have")
 
     def checks_operands(self) -> bool:
         return True

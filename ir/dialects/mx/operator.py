@@ -316,7 +316,13 @@ class Operator(Declared, Op):
             values = self.decompose(b, *inputs)
         else:
             values = b.custom_gradient(self.decompose, partial(gradient, self), *inputs)
+        if b.verifies:
+            self.verify(b, *inputs)
         return (values,) if isinstance(values, Value) else tuple(values)
+
+    def verify(self, b: MxBuilder, *inputs: Value) -> None:
+        """Add the checks of the operands' elements (`b.require`) that a run of a compiled graph makes. An eager call
+        makes those of `operands_problem`."""
 
     def results_problem(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
         """A description of what is wrong with operands for which a run computed these visible results, or None. An
