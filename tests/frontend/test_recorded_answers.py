@@ -132,3 +132,28 @@ def test_ctc_refuses_classes_that_data_lacks(label: Any, parameters: dict[str, A
     for mode in (mx.autograd.pause(), mx.autograd.record()):
         with mode, pytest.raises(mx.MXNetError, match=f"label has the class {wrong}, data has the classes 0 to 3"):
             nd.ctc_loss(*operands, **parameters)
+
+
+@pytest.mark.parametrize(
+    ("name", "lengths", "message"),
+    [
+        ("data_lengths", [7, 5], "data_lengths has the length 7, the longest is 5"),
+        ("data_lengths", [-1, 5], "data_lengths has the length -1, the longest is 5"),
+        ("label_lengths", [3, 2], "label_lengths has the length 3, the longest is 2"),
+    ],
+)
+def test_ctc_refuses_lengths_beyond_the_axis(name: str, lengths: list[int], message: str) -> None:
+    """MXNet writes beyond its memory."""
+
+    class Loss(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, data: Any, label: Any, lengths: Any) -> Any:
+            return F.ctc_loss(data, label, **{name: lengths, f"use_{name}": True})
+
+    operands = nd.array(FRAMES), nd.array([[1, 2], [2, 1]])
+    loss = Loss()
+    with pytest.raises(mx.MXNetError, match=message):
+        loss(*operands, nd.array(lengths))
+    loss.hybridize()
+    assert np.isfinite(loss(*operands, nd.array([1, 2])).asnumpy()).all()
+    with pytest.raises(mx.MXNetError, match=f"{name} has a length below 0 or beyond the axis"):
+        loss(*operands, nd.array(lengths))

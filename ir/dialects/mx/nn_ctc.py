@@ -86,20 +86,33 @@ class CTCLoss(Operator):
         ended = b.ge(b.iota(label.type.shape, DType.I32, 1), letters)
         known = b.and_(b.ge(label, 0), b.lt(label, inputs[0].type.shape[2]))
         b.require(b.or_(ended, known), "CTCLoss: label has a class that data does not have")
+        for i, name, longest in self._longest(inputs[0].type.shape[0], inputs[1].type.shape[1]):
+            inside = b.and_(b.ge(inputs[i], 0), b.le(inputs[i], longest))
+            b.require(inside, f"CTCLoss: {name} has a length below 0 or beyond the axis that it measures")
 
     def checks_operands(self) -> bool:
         return True
 
     def operands_problem(self, operands: list[np.ndarray]) -> str | None:
-        """A class that data does not have, before the padding or within the length of a label."""
+        """A length beyond its axis, or a class that data does not have, before the padding or within the length."""
         label: np.ndarray[Any, Any] = operands[1].astype(np.int64)
         classes, columns = int(operands[0].shape[2]), int(label.shape[1])
+        for i, name, longest in self._longest(int(operands[0].shape[0]), columns):
+            wrong = operands[i][(operands[i] < 0) | (operands[i] > longest)]
+            if wrong.size:
+                return f"{name} has the length {wrong[0]:g}, the longest is {longest}"
         if self.use_label_lengths:
             ended = np.arange(columns) >= operands[-1].astype(np.int64)[:, None]
         else:
             ended = np.cumsum(label == self._padding, axis=1) > 0
         wrong = label[~ended & ((label < 0) | (label >= classes))]
         return f"label has the class {wrong[0]}, data has the classes 0 to {classes - 1}" if wrong.size else None
+
+    def _longest(self, steps: int, columns: int) -> list[tuple[int, str, int]]:
+        """For each operand with lengths its position, its name and the largest length that fits."""
+        extents = {"data_lengths": steps, "label_lengths": columns}
+        names = [name for name in extents if self.has_input(name)]
+        return [(i, name, extents[name]) for i, name in enumerate(names, 2)]
 
     @property
     def _padding(self) -> int:
