@@ -42,6 +42,7 @@ class ScalarOp(Enum):
     GAMMA = "gamma"
     LGAMMA = "lgamma"
     DIGAMMA = "digamma"
+    RECTIFY = "rectify"  # x if x > 0, else 0; so NaN gives 0
     # unary, any number
     NEG = "neg"
     ABS = "abs"

@@ -49,7 +49,7 @@ def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
         inputs = [
             np.array(a, order="C") if i in program.state else np.ascontiguousarray(a) for i, a in enumerate(arrays)
         ]
-        made = [guarded(t) for t in program.outputs]
+        made = [guarded(t) for t in program.results]
         outputs = [y for _, y in made]
         executable.run([a.ctypes.data for a in inputs], [y.ctypes.data for y in outputs])
         for memory, y in made:

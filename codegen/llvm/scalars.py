@@ -225,6 +225,10 @@ def _shift(signed: str, unsigned: str) -> Rule:
     return rule
 
 
+def _rectify(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    return f.max_or_second(x[0], f.const(x[0].type, 0.0))
+
+
 def _select(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
     return f.select(*x)
 
@@ -261,6 +265,7 @@ RULES: dict[ScalarOp, Rule] = {
     },
     **{op: _compare(op.value) for op in (ScalarOp.EQ, ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE)},
     ScalarOp.DIGAMMA: _digamma,
+    ScalarOp.RECTIFY: _rectify,
     ScalarOp.SQRT: _by_name("sqrt"),
     ScalarOp.NEG: _negate,
     ScalarOp.ABS: _abs,

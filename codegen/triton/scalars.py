@@ -92,6 +92,7 @@ TEMPLATES: dict[ScalarOp, Template] = {
     ScalarOp.GAMMA: _libdevice("tgamma"),
     ScalarOp.LGAMMA: _libdevice("lgamma"),
     ScalarOp.DIGAMMA: Template("_digamma({0})"),
+    ScalarOp.RECTIFY: Template("tl.where({0} > 0, {0}, 0.0)"),
     ScalarOp.NEG: Template("(-{0})", "(-{0})", "(-{0})", "{0}"),
     ScalarOp.ABS: Template("tl.abs({0})", "tl.abs({0})", "{0}", "{0}"),
     ScalarOp.SIGN: Template("_sign({0})", "_sign({0}).to({t})", "({0} != 0).to({t})", "{0}"),

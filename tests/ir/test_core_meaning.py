@@ -66,6 +66,7 @@ SCALARS = [
     (ScalarOp.RINT, [f32(-2.5, -1.5, -0.5, 0.5, 2.5)], [-2, -2, 0, 0, 2]),
     (ScalarOp.MAX, [f32(NAN, 1, 2), f32(1, NAN, 1)], [NAN, NAN, 2]),
     (ScalarOp.FLOOR, [i32(3, -3)], [3, -3]),
+    (ScalarOp.RECTIFY, [f32(-1, 0, 2, NAN)], [0, 0, 2, 0]),
     (ScalarOp.SIGMOID, [f32(-1000, 0, 1000, NAN)], [0, 0.5, 1, NAN]),
     (ScalarOp.SHIFT_LEFT, [i32(1, 1, 1), i32(4, 32, -1)], [16, 0, 0]),
     (ScalarOp.SHIFT_RIGHT, [i32(-8, -8, 8), i32(1, 40, 40)], [-4, -1, 0]),

@@ -281,7 +281,16 @@ _LIGHT = frozenset(
             ScalarOp.SQRT,
             ScalarOp.RSQRT,
         ),
-        *(ScalarOp.MAX, ScalarOp.MIN, ScalarOp.NOT, ScalarOp.AND, ScalarOp.OR, ScalarOp.XOR, ScalarOp.SELECT),
+        *(
+            ScalarOp.RECTIFY,
+            ScalarOp.MAX,
+            ScalarOp.MIN,
+            ScalarOp.NOT,
+            ScalarOp.AND,
+            ScalarOp.OR,
+            ScalarOp.XOR,
+            ScalarOp.SELECT,
+        ),
         *(ScalarOp.EQ, ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE, ScalarOp.SIGN),
         *(ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.TRUNC, ScalarOp.IS_NAN, ScalarOp.IS_INF, ScalarOp.IS_FINITE),
     }

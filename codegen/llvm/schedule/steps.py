@@ -84,7 +84,10 @@ def scratch_rows(steps: Sequence[Step]) -> list[str]:
 
 
 _CHEAP = frozenset(
-    (ScalarOp.ADD, ScalarOp.SUB, ScalarOp.MUL, ScalarOp.NEG, ScalarOp.MAX, ScalarOp.MIN, ScalarOp.GT, ScalarOp.SELECT)
+    (
+        *(ScalarOp.ADD, ScalarOp.SUB, ScalarOp.MUL, ScalarOp.NEG, ScalarOp.MAX, ScalarOp.MIN, ScalarOp.RECTIFY),
+        *(ScalarOp.GT, ScalarOp.SELECT),
+    )
 )
 _CHEAP_STEPS = 4
 

@@ -38,6 +38,10 @@ def over(divisor: Factor) -> Gradient:
     return gradient
 
 
+def rectify(b: CoreBuilder, g: Value, y: Value, x: Value) -> Sequence[Value | None]:
+    return (b.select(b.gt(y, 0), g, b.full_like(g, 0)),)
+
+
 def neg(b: CoreBuilder, g: Value, y: Value, x: Value) -> Sequence[Value | None]:
     return (b.neg(g),)
 

@@ -70,6 +70,7 @@ class ScalarMethods(GraphBuilder):
     asinh, acosh, atanh = _unary(ScalarOp.ASINH), _unary(ScalarOp.ACOSH), _unary(ScalarOp.ATANH)
     sigmoid, erf, erfinv = _unary(ScalarOp.SIGMOID), _unary(ScalarOp.ERF), _unary(ScalarOp.ERFINV)
     gamma, lgamma, digamma = _unary(ScalarOp.GAMMA), _unary(ScalarOp.LGAMMA), _unary(ScalarOp.DIGAMMA)
+    rectify = _unary(ScalarOp.RECTIFY)
     neg, abs, sign = _unary(ScalarOp.NEG), _unary(ScalarOp.ABS), _unary(ScalarOp.SIGN)
     floor, ceil, trunc = _unary(ScalarOp.FLOOR), _unary(ScalarOp.CEIL), _unary(ScalarOp.TRUNC)
     round, rint = _unary(ScalarOp.ROUND), _unary(ScalarOp.RINT)

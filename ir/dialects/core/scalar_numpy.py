@@ -24,6 +24,10 @@ def rsqrt(x: Array) -> Array:
     return 1 / np.sqrt(x)
 
 
+def rectify(x: Array) -> Array:
+    return np.where(x > 0, x, 0)
+
+
 def sigmoid(x: Array) -> Array:
     e = np.exp(-np.abs(x))
     return np.where(np.isnan(x), x, np.where(x >= 0, 1, e) / (1 + e))

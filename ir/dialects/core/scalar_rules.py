@@ -78,6 +78,7 @@ SCALAR_RULES: dict[ScalarOp, ScalarRule] = {
     ScalarOp.GAMMA: ScalarRule(numerics.gamma, gradients.times(lambda b, x, y: b.mul(y, b.digamma(x)))),
     ScalarOp.LGAMMA: ScalarRule(numerics.lgamma, gradients.times(lambda b, x, y: b.digamma(x))),
     ScalarOp.DIGAMMA: ScalarRule(numerics.digamma, gradients.times(lambda b, x, y: gradients.trigamma(b, x))),
+    ScalarOp.RECTIFY: ScalarRule(meaning.rectify, gradients.rectify),
     ScalarOp.NEG: ScalarRule(np.negative, gradients.neg),
     ScalarOp.ABS: ScalarRule(np.abs, gradients.times(lambda b, x, y: b.sign(x))),
     ScalarOp.SIGN: ScalarRule(np.sign, gradients.none),

@@ -41,20 +41,7 @@ def _where_result_is_positive(
 def rectified(b: MxBuilder, x: Value) -> Value:
     """The rectifier of MXNet's layers. In the dtypes for which MXNet uses oneDNN, NaN becomes 0 and has the gradient 0;
     else it is `relu`."""
-    if x.type.dtype not in (DType.F32, DType.BF16):
-        return relu(b, x)
-    return b.custom_gradient(_positive_or_zero, _where_positive_or_zero, x)[0]
-
-
-def _positive_or_zero(b: MxBuilder, x: Value) -> Value:
-    return where_positive(b, x, b.full_like(x, 0))
-
-
-def _where_positive_or_zero(
-    b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
-) -> list[Value]:
-    y, g = results[0], cotangents[0]
-    return [b.select(b.gt(y, 0), g, b.full_like(g, 0))]
+    return b.rectify(x) if x.type.dtype in (DType.F32, DType.BF16) else relu(b, x)
 
 
 def softrelu(b: MxBuilder, x: Value) -> Value:
