@@ -28,9 +28,11 @@ _OPTIONAL = {
     "pillow": "decodes images (pip install mxforge[image])",
     "opencv-python-headless": "decodes and resizes images as MXNet does",
     "onnx": "writes ONNX files (pip install mxforge[convert])",
-    "onnxruntime": "verifies them, and is a peer of mxforge bench",
+    "onnxruntime": "verifies the ONNX files that mxforge writes, and is a peer of mxforge bench",
+    "matplotlib": "draws plots (pip install mxforge[plot])",
+    "shtab": "completes commands in shells (pip install mxforge[completion])",
     "triton": "compiles kernels for GPUs (pip install mxforge[cuda])",
-    "cuda-core": "runs them (pip install mxforge[cuda])",
+    "cuda-core": "runs kernels on GPUs (pip install mxforge[cuda])",
 }
 _DRIVER = Path("/proc/driver/nvidia/version")
 _TOLERANCE = 1e-5

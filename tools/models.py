@@ -204,7 +204,8 @@ def _complete(name: str, found: _Found) -> TensorType:
     if not is_known(shape):
         listed = ",".join("?" if n is UNKNOWN else str(n) for n in shape or ())
         known = f" (only {listed})" if listed else ""
-        ways = f"--input-shape {name}=D,D,... (for mxforge run and compile, an array is enough: --input {name}=FILE)"
+        array = f"for mxforge run, compile and bisect, an array is enough: --input {name}=FILE"
+        ways = f"--input-shape {name}=D,D,... ({array})"
         raise UsageError(f"the shape of input {name!r} is not known{known}: pass {ways}")
     return TensorType(shape, found.dtypes.get(name) or DType.F32)
 
