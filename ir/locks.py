@@ -78,6 +78,7 @@ class Section:
     def run(self) -> Generator[None]:
         """Run the body. It can be nested."""
         this, thread = object(), threading.get_ident()
+        import_lock.recover(thread)  # a fork could wait for it, and this thread for the fork
         try:
             if thread in self._threads.values():
                 self._threads[this] = thread

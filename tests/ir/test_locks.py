@@ -254,3 +254,28 @@ os._exit(0 if signal.getsignal(signal.SIGINT) is signal.default_int_handler else
 
 def test_several_threads_fork() -> None:
     assert in_a_child(TWO_THREADS) == 0
+
+
+# Ctrl-C has left the lock of imports locked by the main thread, and another thread forks.
+LEFT_LOCKED = """
+import _imp, os, threading, time
+from mxforge.ir.locks import Section
+section, forks = Section(), threading.Event()
+def fork():
+    forks.set()
+    if not os.fork():
+        os._exit(0)
+_imp.acquire_lock()
+thread = threading.Thread(target=fork)
+thread.start()
+forks.wait()
+time.sleep(0.2)
+with section.run():
+    pass
+thread.join()
+os._exit(_imp.lock_held())
+"""
+
+
+def test_a_section_begins_while_another_thread_waits_for_the_lock_of_imports() -> None:
+    assert in_a_child(LEFT_LOCKED) == 0
