@@ -102,8 +102,8 @@ class _Assembler:
         self._fix_places()
         self._plan()
         scratch = [b for b in self.time["prepare"].blocks if _is_scratch(b)]
-        arena = assign_offsets(self.time["run"].blocks, assign_offsets(scratch))
-        prepared = assign_offsets([b for b in self.time["prepare"].blocks if not _is_scratch(b)])
+        arena, scratch_bytes = assign_offsets(self.time["run"].blocks, assign_offsets(scratch)[0])
+        prepared, _ = assign_offsets([b for b in self.time["prepare"].blocks if not _is_scratch(b)])
         launches: dict[Phase, list[Launch]] = {"prepare": [], "run": []}
         for number, step in enumerate(self.steps):
             launches[self._phase(step)] += self._launches(number, step, launches)
@@ -126,6 +126,7 @@ class _Assembler:
             elementwise=elementwise_inputs(self.graph),
             names=tuple(self.names),
             checks=self.graph.checks,
+            scratch_bytes=scratch_bytes,
         )
 
     # -- places that do not depend on lifetimes

@@ -48,6 +48,7 @@ def program_to_bytes(program: Program) -> bytes:
         "groups": program.groups,
         "checks": program.checks,
         "arena": program.arena_bytes,
+        "scratch": program.scratch_bytes,
         "prepared": program.prepared_bytes,
         "constants": len(program.constants),
         "code": [len(code) for code in program.code],
@@ -92,6 +93,7 @@ class _Reader:
         self.header = header
         self.constants = _natural(header["constants"], "the size of the constants")
         self.arena = _natural(header["arena"], "the size of the arena")
+        self.scratch = _natural(header.get("scratch", 0), "the size of the scratch memory")
         self.prepared = _natural(header["prepared"], "the size of the prepared values")
         self.inputs = tuple(_type_from_json(t) for t in header["inputs"])
         self.outputs = tuple(_type_from_json(t) for t in header["outputs"])
@@ -119,6 +121,7 @@ class _Reader:
             names=self.names,
             groups=self.groups(),
             checks=self.checks(),
+            scratch_bytes=_below(self.scratch, self.arena + 1, "the size of the scratch memory"),
         )
 
     def checks(self) -> tuple[Check, ...]:

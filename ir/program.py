@@ -114,7 +114,8 @@ class Program:
     each other, so they can run at the same time. Empty: every launch is a group of its own.
 
     `arena_bytes` and `prepared_bytes` are the sizes of the program's own memory. Both are zeroed once, when they are
-    allocated (halos and channel padding stay zero). `constants` is the content of the CONSTANT space.
+    allocated (halos and channel padding stay zero). The first `scratch_bytes` of the arena hold nothing between runs:
+    programs that run one after another can share them. `constants` is the content of the CONSTANT space.
 
     `name` is the graph's name, and `names` are the names of its layers. Equal graphs with other names share all other
     fields.
@@ -138,6 +139,7 @@ class Program:
     names: tuple[str, ...] = ()
     groups: tuple[int, ...] = ()
     checks: tuple[Check, ...] = ()
+    scratch_bytes: int = 0
 
     @property
     def results(self) -> tuple[TensorType, ...]:

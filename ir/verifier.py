@@ -174,6 +174,8 @@ class _ProgramVerifier:
             self.launch(launch, symbols, prepared=True)
         for launch in program.launches:
             self.launch(launch, symbols, prepared=False)
+        if not 0 <= program.scratch_bytes <= program.arena_bytes:
+            self.fail(f"{program.scratch_bytes} bytes of scratch memory in an arena of {program.arena_bytes}")
         if program.groups and (sum(program.groups) != len(program.launches) or min(program.groups) < 1):
             self.fail(f"groups {program.groups} do not divide {len(program.launches)} launches")
         for copy in program.copies:

@@ -26,33 +26,35 @@ class Block:
     offset: int = field(default=-1)
 
 
-def assign_offsets(blocks: list[Block], shared: int = 0) -> int:
-    """Set each block's offset so that blocks in use at the same time do not overlap; return the total size in bytes.
+def assign_offsets(blocks: list[Block], shared: int = 0) -> tuple[int, int]:
+    """Set each block's offset so that blocks in use at the same time do not overlap; return the total size in bytes,
+    and the bytes before the first zeroed block.
 
     The first `shared` bytes are also used at other times: no zeroed block is there, and the size is at least this.
     """
     needs = tuple((b.nbytes, b.start, b.end, b.zeroed) for b in blocks)
-    top, *offsets = deferred(_offsets, needs, shared)
+    top, scratch, *offsets = deferred(_offsets, needs, shared)
     for block, offset in zip(blocks, offsets, strict=True):
         block.offset = offset
-    return top
+    return top, scratch
 
 
 def _offsets(needs: tuple[tuple[int, int, int, object], ...], shared: int) -> tuple[int, ...]:
-    """The total size in bytes, then the offset of each block; a block is (bytes, start, end, zeroed key)."""
+    """What `assign_offsets` returns, then the offset of each block; a block is (bytes, start, end, zeroed key)."""
     blocks = [Block(*need) for need in needs]
-    top = _placed_blocks(blocks, shared)
-    return (top, *(b.offset for b in blocks))
+    scratch = _placed_blocks([b for b in blocks if b.zeroed is None], shared)
+    top = _assign_zeroed([b for b in blocks if b.zeroed is not None], scratch)
+    return (top, scratch, *(b.offset for b in blocks))
 
 
 def _placed_blocks(blocks: list[Block], top: int) -> int:
-    ordered = sorted((b for b in blocks if b.zeroed is None), key=lambda b: (-b.nbytes, b.start))
+    ordered = sorted(blocks, key=lambda b: (-b.nbytes, b.start))
     placed: list[tuple[int, int, Block]] = []
     for number, block in enumerate(ordered):
         block.offset = _lowest_gap(block, placed)
         insort(placed, (block.offset, number, block), key=lambda p: p[:2])
         top = max(top, block.offset + _aligned(block.nbytes))
-    return _assign_zeroed([b for b in blocks if b.zeroed is not None], top)
+    return top
 
 
 def _lowest_gap(block: Block, placed: list[tuple[int, int, Block]]) -> int:

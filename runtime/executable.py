@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 from ..codegen.llvm.support import PIECES
 from ..ir.program import Launch, Place, Program, Space
 from ..ir.settings import settings
+from .arena import Arena, scratch_pool
 from .checks import verify
 from .device import BoundCall, DeviceError, DirectCall
 from .elf import LoadedObject, load_objects, resolve_libc
@@ -23,7 +24,7 @@ from .host_calls import HostCalls
 from .loaded_program import LoadedProgram
 from .prepared import Prepared, PreparedPool
 from .records import WORD, Records
-from .storage import Storage, allocate, allocate_zeroed
+from .storage import Storage, allocate, allocate_zeroed, require_memory
 from .threads import RECORD_BYTES, ThreadPool, get_pool
 
 _SHORT_BYTES = 128 << 10  # memory of a program that runs while holding Python's lock (at most about 20 us)
@@ -60,13 +61,13 @@ class Executable(LoadedProgram["Instance"]):
 
     def __init__(self, program: Program, prepared: PreparedPool | None = None) -> None:
         super().__init__(program, prepared, allocate_zeroed)
+        require_memory(program.arena_bytes)  # here, where the caller can name the computation
         self._host = HostCalls(program.functions) if program.functions else None
         self._pool = get_pool()
         self._code = _load(program.code, self._pool, self._host)
         self._constants = _filled(program.constants)
-        first = self._new_instance()
-        self._patches = first.patches
-        self._idle.append(first)
+        self._scratch_bytes = program.scratch_bytes
+        self.instance_bytes -= self._scratch_bytes
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
         """Run on tensors at these addresses; see `Runnable`. ValueError for a wrong number of addresses."""
@@ -76,11 +77,16 @@ class Executable(LoadedProgram["Instance"]):
                 f"not {len(inputs)} and {len(outputs)}"
             )
         instance = self._take()
+        scratch = scratch_pool.take(self._scratch_bytes) if self._scratch_bytes else None
         prepared = self._prepared.take(parameters_version) if self.program.prepare else None
         outer = None if self._host is None else self._host.begin()
+        if scratch is not None:
+            instance.place_scratch(scratch.address)
         instance.run([*inputs, *outputs, *instance.flags], parameters_version, prepared)
         flags = instance.read_flags() if instance.flags else b""
         self._idle.append(instance)
+        if scratch is not None:
+            scratch_pool.put(scratch)
         if prepared is not None:
             self._prepared.put(prepared)
         if self._host is not None:
@@ -104,7 +110,7 @@ class Executable(LoadedProgram["Instance"]):
         """See `Runnable`."""
         if not self._is_direct or self.program.prepare:
             return None
-        instance = self._new_instance()
+        instance = self._private_instance()
         return self._direct(instance, instance.patches)
 
     def bound_call(self, position: int, inputs: Callable[[], list[int]]) -> BoundCall | None:
@@ -114,7 +120,7 @@ class Executable(LoadedProgram["Instance"]):
             return None
 
         def bound(version: Hashable) -> DirectCall:
-            instance = self._new_instance()
+            instance = self._private_instance()
             instance.bind(inputs(), version, Prepared(allocate_zeroed(self.program.prepared_bytes)))
             return self._direct(instance, [instance.patches[position], instance.patches[count]], version)
 
@@ -146,18 +152,29 @@ class Executable(LoadedProgram["Instance"]):
         return self._pool.direct_calls.function(records, len(operands), patches, (self, instance), version)
 
     def _make_instance(self) -> Instance:
-        return Instance(self.program, self._address_of, self._constants, self._pool)
+        return self.instance_on(Arena(self.program))
+
+    def _private_instance(self) -> Instance:
+        """An instance with scratch memory of its own."""
+        return self.instance_on(Arena(self.program, allocate(self._scratch_bytes)))
 
     def take_instance(self) -> Instance:
-        """An idle instance, or a new one, which the caller keeps or gives back."""
-        return self._take()
+        """An idle instance, or a new one, with scratch memory, which the caller gives back."""
+        instance = self._take()
+        if self._scratch_bytes:
+            instance.borrowed = scratch_pool.take(self._scratch_bytes)
+            instance.place_scratch(instance.borrowed.address)
+        return instance
 
     def give_instance(self, instance: Instance) -> None:
         """Take back an instance, for later runs."""
         self._idle.append(instance)
+        if instance.borrowed is not None:
+            scratch_pool.put(instance.borrowed)
+            instance.borrowed = None
 
-    def instance_on(self, arena: Storage) -> Instance:
-        """A new instance on the arena of another one, which never runs at the same time."""
+    def instance_on(self, arena: Arena) -> Instance:
+        """A new instance on an arena for this program, whose other instances never run at the same time."""
         return Instance(self.program, self._address_of, self._constants, self._pool, arena)
 
     def _address_of(self, symbol: str) -> int:
@@ -197,12 +214,12 @@ class Instance:
         address_of: Callable[[str], int],
         constants: Storage,
         pool: ThreadPool,
-        arena: Storage | None = None,
+        arena: Arena,
     ) -> None:
         self.program = program
-        self.arena = allocate_zeroed(program.arena_bytes) if arena is None else arena
-        self._spaces = {Space.ARENA: self.arena, Space.CONSTANT: constants}
-        self._prepared_at = 0
+        self.arena, self._constants = arena, constants
+        self.borrowed: Storage | None = None  # scratch memory from the pool
+        self._scratch_at = self._prepared_at = 0
         self.addresses = [0] * (len(program.inputs) + len(program.outputs))
         count = len(program.checks)
         self._flags = allocate(count) if count else None
@@ -212,7 +229,7 @@ class Instance:
         self._records = records = Records(
             (*prepare, *groups),
             (len(program.inputs), len(program.outputs)),
-            {space: storage.address for space, storage in self._spaces.items()},
+            self._fixed_address,
             address_of,
             pool.kernels[PIECES],
             shared=_own_bytes(program) > _SHORT_BYTES,
@@ -298,6 +315,13 @@ class Instance:
         else:
             self._prepare_native(*self._both)
 
+    def place_scratch(self, address: int) -> None:
+        """Use the scratch memory at this address for the runs from now on."""
+        if self._scratch_at != address:
+            self._scratch_at = address
+            for word, offset in self._records.scratch:
+                self.words[word] = address + offset
+
     def _place_prepared(self, storage: Storage) -> None:
         self._prepared_at = storage.address
         for word, offset in self._records.prepared:
@@ -343,19 +367,22 @@ class Instance:
 
     def own_address(self, place: Place) -> int:
         """The address of a place in the memory of the program."""
-        return (
-            self._prepared_at + place.offset
-            if place.space is Space.PREPARED
-            else self._spaces[place.space].address + place.offset
-        )
+        found = self._fixed_address(place)
+        if found is not None:
+            return found
+        return (self._scratch_at if place.space is Space.ARENA else self._prepared_at) + place.offset
+
+    def _fixed_address(self, place: Place) -> int | None:
+        """The address of a place in the arena or the constants; None for any other place and for scratch memory of a
+        run."""
+        if place.space is Space.ARENA:
+            return self.arena.at(place.offset)
+        return self._constants.address + place.offset if place.space is Space.CONSTANT else None
 
     def address(self, place: Place) -> int:
         """The address of a place, for the operands of the last run."""
-        if place.space is Space.PREPARED:
-            return self._prepared_at + place.offset
-        own = self._spaces.get(place.space)
-        if own is not None:
-            return own.address + place.offset
+        if place.space not in (Space.INPUT, Space.OUTPUT):
+            return self.own_address(place)
         operand = place.index if place.space is Space.INPUT else len(self.program.inputs) + place.index
         return self.addresses[operand] + place.offset
 

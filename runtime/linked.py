@@ -11,12 +11,13 @@ import ctypes
 from collections.abc import Sequence
 
 from ..ir.lazy_dataclass import dataclass
-from ..ir.program import Place, Space
+from ..ir.program import Place, Program, Space
 from ..passes.assign_offsets import Block, assign_offsets
+from .arena import Arena
 from .device import Runnable
 from .executable import Executable, Instance, is_observed
 from .idle import add_allocation, clock
-from .storage import Storage, allocate_zeroed
+from .storage import Storage, allocate, allocate_zeroed
 from .threads import RECORD_BYTES, get_pool
 
 
@@ -54,6 +55,8 @@ class LinkedProgram:
         self.last_run = clock.now
         self._plan = _Plan(self)
         self._idle: list[_LinkedInstance] = []
+        for part in self.parts:  # from now on they run here, in other memory
+            part.executable.release()
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Run on tensors at these addresses. Outputs must not share memory with each other or with inputs."""
@@ -95,7 +98,8 @@ class _Plan:
                 self.direct.setdefault(value, position)
         self.buffer_bytes = self._assign(linked)
         programs = {id(p.executable): p.executable.program for p in linked.parts}.values()
-        self.own_bytes = self.buffer_bytes + sum(p.arena_bytes + p.prepared_bytes for p in programs)
+        self.scratch_bytes = max((p.scratch_bytes for p in programs if _can_share(p)), default=0)
+        self.own_bytes = self.buffer_bytes + self.scratch_bytes + sum(map(_private_bytes, programs))
 
     def _assign(self, linked: LinkedProgram) -> int:
         """Place the values that need a buffer; those that no part computes are never written. Returns the bytes."""
@@ -113,7 +117,7 @@ class _Plan:
             for value, end in last.items()
             if value >= linked.inputs and value not in self.direct and value not in self.aliases
         }
-        size = assign_offsets(list(blocks.values()))
+        size, _ = assign_offsets(list(blocks.values()))
         self.offsets = {value: block.offset for value, block in blocks.items()}
         return size
 
@@ -126,6 +130,17 @@ class _Plan:
                 break
             value = copied
         return value
+
+
+def _can_share(program: Program) -> bool:
+    """True if other parts read nothing in the program's own memory after it ran."""
+    return not any(copy.source.space in (Space.ARENA, Space.PREPARED) for copy in program.copies)
+
+
+def _private_bytes(program: Program) -> int:
+    """The memory of a program that other programs do not share."""
+    shared = program.scratch_bytes if _can_share(program) else 0
+    return program.arena_bytes - shared + program.prepared_bytes
 
 
 def operand_at(part: Part, place: Place) -> int | None:
@@ -144,7 +159,8 @@ class _LinkedInstance:
 
     def __init__(self, linked: LinkedProgram, plan: _Plan) -> None:
         self._buffer = allocate_zeroed(plan.buffer_bytes)
-        self._memory: dict[int, tuple[Storage, Storage]] = {}  # the arena and the prepared block of each program
+        self._scratch = allocate(plan.scratch_bytes)
+        self._memory: dict[int, tuple[Arena, Storage]] = {}  # the arena and the prepared block of each program
         linked_parts = [self._instance(part.executable) for part in linked.parts]
         self._instances = [instance for instance, _ in linked_parts]
         self._addresses = [0] * (linked.inputs + len(linked.outputs))
@@ -160,15 +176,17 @@ class _LinkedInstance:
         self._native = get_pool().run
 
     def _instance(self, executable: Executable) -> tuple[Instance, bytes]:
-        """An instance of a part, and its records. Parts with the same program run one after another, so they share its
-        memory, unless others read it later."""
+        """An instance of a part, and its records. Parts run one after another, so they share scratch memory, and those
+        with the same program all memory, unless others read it later."""
         program = executable.program
-        known = self._memory.get(id(executable))
-        instance = executable.take_instance() if known is None else executable.instance_on(known[0])
-        prepared = allocate_zeroed(program.prepared_bytes) if known is None else known[1]
-        if not any(copy.source.space in (Space.ARENA, Space.PREPARED) for copy in program.copies):
-            self._memory[id(executable)] = instance.arena, prepared
-        return instance, instance.link(prepared)
+        memory = self._memory.get(id(executable))
+        if memory is None:
+            scratch = self._scratch if _can_share(program) else allocate(program.scratch_bytes)
+            memory = Arena(program, scratch), allocate_zeroed(program.prepared_bytes)
+        if _can_share(program):
+            self._memory[id(executable)] = memory
+        instance = executable.instance_on(memory[0])
+        return instance, instance.link(memory[1])
 
     def _bind(self, value: int, words: memoryview, patches: Sequence[tuple[int, int]]) -> None:
         """Make the arguments at `patches` point to a value: now, or when a run knows the caller's address."""

@@ -32,6 +32,7 @@ class LoadedProgram(ABC, Generic[_I]):
         self.state = program.state
         self.random = program.random
         self.own_bytes = _own_bytes(program)
+        self.instance_bytes = program.arena_bytes
         self.last_run = clock.now
         self._order: tuple[dict[int, int], dict[int, int]] | None = None
         self._idle: list[_I] = []
@@ -77,7 +78,7 @@ class LoadedProgram(ABC, Generic[_I]):
     def idle_bytes(self) -> int:
         """See `Idle`."""
         own = 0 if self._shares else self._prepared.idle_bytes()
-        return len(self._idle) * self.program.arena_bytes + own
+        return len(self._idle) * self.instance_bytes + own
 
     def owners(self) -> set[int]:
         """See `Idle`."""
@@ -97,7 +98,7 @@ class LoadedProgram(ABC, Generic[_I]):
             return self._new_instance()
 
     def _new_instance(self) -> _I:
-        add_allocation(self, self.program.arena_bytes)
+        add_allocation(self, self.instance_bytes)
         return self._make_instance()
 
 

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import NamedTuple
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from ..ir.locks import ForkSafeLock
 from .host import physical_memory
@@ -58,7 +58,7 @@ class PreparedPool:
         self.nbytes = nbytes
         self._zeroed = zeroed
         self.last_run = clock.now
-        self._holder = holder
+        self._holder = None if holder is None else ref(holder)  # the holder refers to its pool
         self._idle: dict[int | None, list[Prepared]] = {}  # by owner; None: not prepared yet
         with _lock:
             _pools.add(self)
@@ -103,7 +103,8 @@ class PreparedPool:
             if owner is not None:
                 self._idle.pop(owner, None)
         _make_room(self.nbytes)
-        add_allocation(self if self._holder is None else self._holder, self.nbytes)
+        holder = None if self._holder is None else self._holder()
+        add_allocation(self if holder is None else holder, self.nbytes)
         return Prepared(self._zeroed(self.nbytes))
 
 

@@ -24,23 +24,25 @@ class Records:
     """The records of groups of launches. `words` is the block, `address` where it starts.
 
     `patches[i]` lists (word, offset in bytes) of the arguments that point into operand i; operands are inputs, then
-    outputs. `prepared` lists those that point into prepared memory. Arguments that point into memory in `spaces`, by
-    its address, are written at once.
+    outputs. `prepared` lists those that point into prepared memory, `scratch` those that point into scratch memory of a
+    run. Other arguments are written at once.
     """
 
     def __init__(
         self,
         groups: Sequence[Group],
         operands: tuple[int, int],
-        spaces: dict[Space, int],
+        own_address: Callable[[Place], int | None],
         address_of: Callable[[str], int],
         pieces_kernel: int,
         shared: bool = True,
     ) -> None:
-        """`operands` are the numbers of inputs and outputs. Threads share groups of several launches if `shared`."""
+        """`operands` are the numbers of inputs and outputs. `own_address` is the address of a place in memory of the
+        program, None for any other place. Threads share groups of several launches if `shared`."""
         self.patches: list[list[tuple[int, int]]] = [[] for _ in range(sum(operands))]
         self.prepared: list[tuple[int, int]] = []
-        self._inputs, self._spaces, self._address_of = operands[0], spaces, address_of
+        self.scratch: list[tuple[int, int]] = []
+        self._inputs, self._own_address, self._address_of = operands[0], own_address, address_of
         self._pieces_kernel, self._shared = pieces_kernel, shared
         tables = sum(len(launch.arguments) for group in groups for launch in group)
         size = RECORD_WORDS * (len(groups) + sum(_pieces_of(group) for group in groups)) + tables
@@ -51,6 +53,7 @@ class Records:
         self._piece = self._table + tables
         for number, group in enumerate(groups):
             self._put(number * RECORD_WORDS, self._alone(group[0]) if len(group) == 1 else self._together(group))
+        del self._own_address, self._address_of  # methods of objects that hold this one: memory is freed at once
 
     def record(self, number: int) -> int:
         """The address of a record."""
@@ -81,13 +84,14 @@ class Records:
         return self.address + start * WORD
 
     def _initial(self, place: Place) -> int:
-        """The address of a place in the given memory; 0 for an operand or prepared memory, for which the word is
-        patched later."""
-        own = self._spaces.get(place.space)
+        """The address of a place in the program's memory; 0 for a place that is not known, whose word is patched
+        later."""
+        own = self._own_address(place)
         if own is not None:
-            return own + place.offset
-        if place.space is Space.PREPARED:
-            self.prepared.append((self._table, place.offset))
+            return own
+        if place.space in (Space.PREPARED, Space.ARENA):
+            found = self.prepared if place.space is Space.PREPARED else self.scratch
+            found.append((self._table, place.offset))
             return 0
         operand = place.index if place.space is Space.INPUT else self._inputs + place.index
         self.patches[operand].append((self._table, place.offset))

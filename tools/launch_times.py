@@ -18,7 +18,7 @@ def launch_times(
     Each time includes a native call (about a microsecond); a normal run has one such call for all launches.
     """
     executable.run(inputs, outputs)  # prepares, and patches the addresses
-    instance = executable._take()
+    instance = executable.take_instance()
     start = instance.records.value or 0
     records = [ctypes.c_void_p(start + i * RECORD_BYTES) for i in range(len(executable.program.launches))]
     best = [float("inf")] * len(records)
@@ -28,5 +28,5 @@ def launch_times(
             begin = time.perf_counter()
             run(record, one)
             best[i] = min(best[i], time.perf_counter() - begin)
-    executable._idle.append(instance)
+    executable.give_instance(instance)
     return best

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _FEW = 4
 """The calls of a tape that is linked when it is first seen, because that takes less time than to run it."""
 
+_MUCH_SCRATCH = 64 << 20
+"""Bytes of temporary values of the programs of a tape from which it is linked at once: linked, they share memory."""
+
 _POSITIONS = 1 << 20  # more than a call has results
 
 
@@ -57,12 +60,18 @@ def linked_gradients(
     structure = _structures.find(key) or _structures.get(key, _Structure)
     structure.seen += 1
     if structure.linked is None:
-        if structure.seen != (1 if len(nodes) <= _FEW else 2):
+        if structure.seen != (1 if len(nodes) <= _FEW or _scratch_bytes(nodes) > _MUCH_SCRATCH else 2):
             return None
         structure.linked = _link(nodes, entries, list(variables))
     if structure.linked is None:
         return None
     return structure.linked.run(nodes, cotangents, tuple(variables), direct)
+
+
+def _scratch_bytes(nodes: Sequence[Recorded]) -> int:
+    """The temporary values of all backward programs of these calls."""
+    programs = {_forward(node).derivative.backward.specialization.executable for node in nodes}
+    return sum(p.program.scratch_bytes for p in programs if isinstance(p, Executable))
 
 
 def _structure_of(

@@ -8,6 +8,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+from mxforge.frontend.ndarray import linked_tape
 from mxforge.ir.caches import clear_caches
 from mxforge.runtime import executable as executables
 from mxforge.runtime.linked import LinkedProgram
@@ -49,6 +50,22 @@ def passes(forward: Callable[..., Any], variables: Any, count: int = 3) -> list[
         y.backward()
         found.append(bits([x.grad for x in variables]))
     return found
+
+
+def test_a_tape_with_much_scratch_memory_is_linked_at_once(
+    runs: list[LinkedProgram], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forward(x: Any) -> Any:
+        for _ in range(6):
+            x = nd.relu(nd.dot(x, x))
+        return x
+
+    calm = passes(forward, [variable(30, 30)])
+    assert len(runs) == 2
+    monkeypatch.setattr(linked_tape, "_MUCH_SCRATCH", 1000)
+    clear_caches()
+    runs.clear()
+    assert passes(forward, [variable(30, 30)]) == calm and len(runs) == 3
 
 
 def test_gradients_are_the_same_from_the_second_pass_on(runs: list[LinkedProgram]) -> None:

@@ -320,7 +320,8 @@ def test_blocks_in_use_at_the_same_time_never_overlap(seed: int) -> None:
     for block in blocks:
         if block.zeroed:
             block.nbytes = 320 if block.zeroed == "a" else 4000  # blocks with one key have one size
-    total = assign_offsets(blocks)
+    total, scratch = assign_offsets(blocks)
+    assert all((a.offset + a.nbytes <= scratch) is not bool(a.zeroed) for a in blocks if a.nbytes)
     for i, a in enumerate(blocks):
         assert a.offset % ALIGNMENT == 0
         assert 0 <= a.offset <= a.offset + a.nbytes <= total
@@ -333,14 +334,14 @@ def test_blocks_in_use_at_the_same_time_never_overlap(seed: int) -> None:
 
 def test_memory_is_reused() -> None:
     chain = [Block(1000, i, i + 1) for i in range(10)]
-    assert assign_offsets(chain) == 2 * 1024
+    assert assign_offsets(chain) == (2 * 1024, 2 * 1024)
 
 
 def test_no_zeroed_block_is_in_shared_memory() -> None:
     plain, zeroed = Block(1000, 0, 1), Block(640, 0, 1, "halo")
-    assert assign_offsets([plain, zeroed], 4096) == 4096 + 640
+    assert assign_offsets([plain, zeroed], 4096) == (4096 + 640, 4096)
     assert (plain.offset, zeroed.offset) == (0, 4096)
 
 
 def test_no_blocks_take_no_memory() -> None:
-    assert assign_offsets([]) == 0
+    assert assign_offsets([]) == (0, 0)

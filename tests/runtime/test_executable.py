@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,6 +22,8 @@ from mxforge.ir.settings import Settings
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_program
 from mxforge.passes.manager import Options
+from mxforge.runtime import executable as executables
+from mxforge.runtime.arena import ScratchPool
 from mxforge.runtime.compile import compiler_identity, disk_key, executable_for
 from mxforge.runtime.device import DeviceAddress, DeviceError
 from mxforge.runtime.executable import Executable, listen
@@ -103,6 +106,68 @@ def test_places_of_every_space(code: bytes) -> None:
     executable = Executable(program(code, 2, 1, steps))
     for start in (0, 10, 20):
         assert (run(executable, [vector(start), vector(1)], 1)[0] == vector(start) + vector(1) + 100).all()
+
+
+def with_scratch(code: bytes, constants: int = 1) -> Program:
+    """x, y -> x + y + 100 `constants`, by way of scratch memory."""
+    steps = [launch(IN[0], IN[1], ARENA), *[launch(ARENA, CONSTANT, ARENA)] * (constants - 1)]
+    return replace(program(code, 2, 1, [*steps, launch(ARENA, CONSTANT, OUT[0])]), scratch_bytes=VECTOR.nbytes)
+
+
+def test_idle_programs_keep_no_scratch_memory(code: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = ScratchPool()
+    monkeypatch.setattr(executables, "scratch_pool", pool)
+    programs = [Executable(with_scratch(code, count)) for count in (1, 2)]
+    for _ in range(2):
+        for count, executable in enumerate(programs, start=1):
+            assert (run(executable, [vector(3), vector(1)], 1)[0] == vector(3) + vector(1) + 100 * count).all()
+    assert [e.idle_bytes() for e in programs] == [0, 0] and pool.idle_bytes() == VECTOR.nbytes
+    pool.release()
+    assert (run(programs[0], [vector(5), vector(1)], 1)[0] == vector(5) + vector(1) + 100).all()
+
+
+def test_runs_at_once_have_scratch_memory_each(code: bytes) -> None:
+    wrong: list[int] = []
+
+    def work(start: int) -> None:
+        for k in range(300):
+            a = vector(start + k)
+            if (run(executable, [a, a], 1)[0] != 2 * a + 200).any():
+                wrong.append(start)
+
+    executable = Executable(with_scratch(code, 2))
+    threads = [threading.Thread(target=work, args=(start,)) for start in (0, 1000, 2000, 3000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_borrowed_instance_and_a_direct_call_have_scratch_memory(code: bytes) -> None:
+    executable = Executable(with_scratch(code))
+    direct, instance = executable.direct_call(), executable.take_instance()
+    assert direct is not None
+    a, b, c = vector(1), vector(2), vector(0)
+    direct(a.ctypes.data, b.ctypes.data, c.ctypes.data)
+    assert (c == a + b + 100).all()
+    instance.run([a.ctypes.data, a.ctypes.data, c.ctypes.data], 0, None)
+    assert (c == 2 * a + 100).all()
+    executable.give_instance(instance)
+    assert (run(executable, [b, b], 1)[0] == 2 * b + 100).all()
+
+
+def test_a_program_is_freed_with_its_last_reference(code: bytes) -> None:
+    """No cycle of references keeps its memory until a garbage collection."""
+    executable = Executable(program(code, 2, 1, [launch(IN[0], IN[1], OUT[0])]))
+    run(executable, [vector(1), vector(1)], 1)
+    gone = weakref.ref(executable)
+    gc.disable()
+    try:
+        del executable
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_prepared_values_follow_the_version(code: bytes) -> None:

@@ -69,6 +69,25 @@ def test_parts_exchange_values_and_copies_are_none(add: Executable, twice: Execu
             np.testing.assert_array_equal(array, expected)
 
 
+def test_parts_share_scratch_memory() -> None:
+    """Three products of different sizes, whose packed operands are in the arena."""
+    parts: list[Part] = []
+    for k, columns in enumerate((48, 96, 192)):
+        b = CoreBuilder(f"product{k}")
+        x, y = b.input(TensorType((40, 60), DType.F32), "x"), b.input(TensorType((60, columns), DType.F32), "y")
+        parts.append(Part(made(b, b.matmul(x, y)), (0, k + 1), (k + 4,)))
+    sizes = [4 * n for n in (40 * 60, 60 * 48, 60 * 96, 60 * 192, 40 * 48, 40 * 96, 40 * 192)]
+    linked = LinkedProgram(parts, 4, [4, 5, 6], sizes)
+    arenas = [part.executable.program.arena_bytes for part in parts]
+    assert min(arenas) > 0
+    x, *others = matrix(0, 40, 60), matrix(1, 60, 48), matrix(2, 60, 96), matrix(3, 60, 192)
+    for _ in range(2):
+        for found, y in zip(run(linked, [x, *others], [(40, 48), (40, 96), (40, 192)]), others, strict=True):
+            np.testing.assert_allclose(found, x @ y, rtol=1e-4, atol=1e-4)
+    assert linked.idle_bytes() == max(arenas)
+    assert [part.executable.idle_bytes() for part in parts] == [0, 0, 0]
+
+
 def test_values_that_no_part_computes_are_zero(add: Executable) -> None:
     linked = LinkedProgram([Part(add, (0, 1), (2,)), Part(add, (2, 3), (4,))], 1, [4], [MATRIX.nbytes] * 5)
     for seed in (0, 1):

@@ -98,10 +98,11 @@ def test_a_wrong_kernel_is_named_with_its_layers(mxforge: Any, monkeypatch: pyte
 
 
 def test_memory_that_is_overwritten_is_named(mxforge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_at_0(blocks: Any, end: int = 0) -> int:
+    def all_at_0(blocks: Any, end: int = 0) -> tuple[int, int]:
         for block in blocks:
             block.offset = 0
-        return max((block.nbytes for block in blocks), default=0) + end
+        total = max((block.nbytes for block in blocks), default=0) + end
+        return total, total
 
     monkeypatch.setattr(assemble, "assign_offsets", all_at_0)
     done = mxforge("bisect", *CONVNET)
