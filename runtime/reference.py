@@ -11,7 +11,7 @@ import numpy as np
 from ..ir.dialects.core import HostCallback, evaluate_graph
 from ..ir.graph import Graph
 from ..ir.target import REFERENCE
-from ..ir.types import TensorType
+from ..ir.types import DType, TensorType
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_REFERENCE
 from .checks import verify
@@ -38,7 +38,7 @@ class ReferenceExecutable:
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
         """Interpret the graph on tensors at these addresses."""
-        arrays = [_at(address, type).copy() for address, type in zip(inputs, self.inputs, strict=True)]
+        arrays = [_read(address, type) for address, type in zip(inputs, self.inputs, strict=True)]
         results = evaluate_graph(self._graph, arrays)
         end = self._graph.num_results
         start = end + len(self._graph.checks)
@@ -46,7 +46,7 @@ class ReferenceExecutable:
         self._write_back(inputs, arrays)
         targets = (*zip(outputs, self.outputs, strict=True), *replaced)
         for (address, type), result in zip(targets, (*results[:end], *results[start:]), strict=True):
-            np.copyto(_at(address, type), result, casting="no")
+            _write(address, type, result)
         verify(self._graph.checks, bytes(bool(flag) for flag in results[end:start]))
 
     def _write_back(self, inputs: Sequence[int], arrays: Sequence[np.ndarray]) -> None:
@@ -54,7 +54,7 @@ class ReferenceExecutable:
         for node in self._graph.nodes if self._graph.calls_python() else ():
             for i in node.op.writes if isinstance(node.op, HostCallback) else ():
                 k = node.inputs[i].index
-                np.copyto(_at(inputs[k], self.inputs[k]), arrays[k], casting="no")
+                _write(inputs[k], self.inputs[k], arrays[k])
                 written_at(inputs[k])
 
     def direct_call(self) -> DirectCall | None:
@@ -64,8 +64,24 @@ class ReferenceExecutable:
         return None
 
 
-def _at(address: int, type: TensorType) -> np.ndarray:
+def _read(address: int, type: TensorType) -> np.ndarray:
+    """A copy of the tensor at this address. The interpreter reads BF16 as float32."""
+    if type.dtype is DType.BF16:
+        return (_at(address, type, np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return _at(address, type, type.dtype.numpy).copy()
+
+
+def _write(address: int, type: TensorType, array: np.ndarray) -> None:
+    """Write the tensor; BF16 is float32 that is rounded already, so its lower bits are zeros."""
+    if type.dtype is DType.BF16:
+        bits = np.require(array, np.float32, "C").view(np.uint32) >> 16
+        np.copyto(_at(address, type, np.uint16), bits.astype(np.uint16), casting="no")
+        return
+    np.copyto(_at(address, type, type.dtype.numpy), array, casting="no")
+
+
+def _at(address: int, type: TensorType, dtype: Any) -> np.ndarray:
     if type.size == 0:
-        return np.empty(type.shape, type.dtype.numpy)
+        return np.empty(type.shape, dtype)
     memory: Any = (ctypes.c_char * type.nbytes).from_address(address)
-    return np.ndarray(type.shape, type.dtype.numpy, memory)
+    return np.ndarray(type.shape, dtype, memory)
