@@ -57,7 +57,7 @@ class Indexing(KeyHelpers):
         if modes.recording:
             require_writable(self)
             if entry_of(value) is not None:
-                return _assign_recorded(self, key, value)
+                return _assign_recorded(self, () if _is_whole(self, key) else key, value)
         try:
             key = () if _is_whole(self, key) else key
             self._write(_assignable(self, value), _open_ended(normalized(key)))

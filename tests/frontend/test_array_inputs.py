@@ -112,3 +112,14 @@ def test_a_key_that_selects_all_can_be_assigned_while_recording(key: Any, shape:
         total = (x * x).sum()
     total.backward()
     assert (x.asnumpy() == 3).all() and (y.grad.asnumpy() == 18 * 6 / y.size).all()
+
+
+def test_a_scalar_can_be_assigned_while_recording() -> None:
+    with mx.util.np_shape():
+        x, y, z = mx.nd.array(np.array(3.0)), mx.nd.zeros(()), mx.nd.zeros(())
+        x.attach_grad()
+        with mx.autograd.record():
+            mx.nd.square(x, out=y)
+            z[:] = y * 2
+        z.backward()
+    assert (float(z.asnumpy()), float(x.grad.asnumpy())) == (18, 12)
