@@ -54,7 +54,8 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str
     for variable, gradient, request in zip(variables, gradients, requests, strict=True):
         if variable.shape != gradient.shape:
             raise MXNetError(f"mark_variables: a gradient of shape {gradient.shape} for a variable of {variable.shape}")
-        attach(variable, request, lambda gradient=gradient: gradient, gradient.stype)
+        made = attach(variable, request, lambda gradient=gradient: gradient, gradient.stype)
+        assert made.array is gradient  # it has elements: it is not zeros without memory
 
 
 class _Attachments:
@@ -74,11 +75,13 @@ attachments = _Attachments()
 """While `attachments.count` stays the same, every variable stays the variable of its array."""
 
 
-def attach(array: NDArray, request: str, make: Callable[[], NDArray], stype: str = "default") -> None:
+def attach(array: NDArray, request: str, make: Callable[[], NDArray], stype: str = "default") -> Variable:
     """Make an array a variable whose gradient goes to the array that `make` returns when it is first needed, which has
     this storage type."""
-    array._entry = Entry(Variable(request, make, stype == "row_sparse"))
+    variable = Variable(request, make, stype == "row_sparse")
+    array._entry = Entry(variable)
     attachments.changed()
+    return variable
 
 
 def take_off(array: NDArray) -> None:

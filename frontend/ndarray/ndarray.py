@@ -150,6 +150,8 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
     def _recorded_view(self, shape: tuple[int, ...], first: int) -> NDArray:
         count = prod(shape)
+        if self.size == 0:  # an extent of 0 in the parameter of `reshape` keeps an extent
+            return op.reshape_like(self, empty_array(shape, self._dtype, self._context))
         flat = self
         if count != self.size:
             flat = op.reshape(self, shape=(-1,))
