@@ -26,7 +26,7 @@ def resized(program: Program) -> tuple[Program, ...]:
 def _accepted(program: Program) -> Iterator[Program]:
     rng = np.random.default_rng(program.seed)
     for _ in range(TRIALS):
-        inputs, block = _other_inputs(program, rng), Block(program)
+        inputs, block = other_inputs(program, rng), Block(program)
         block.hybridize()
         try:
             expected = tuple(results(block, inputs))
@@ -36,7 +36,8 @@ def _accepted(program: Program) -> Iterator[Program]:
             yield replace(program, inputs=inputs, expected=expected)
 
 
-def _other_inputs(program: Program, rng: np.random.Generator) -> tuple[Array, ...]:
+def other_inputs(program: Program, rng: np.random.Generator) -> tuple[Array, ...]:
+    """Inputs of other extents; equal extents stay equal, and 0 and 1 stay what they are."""
     extents = sorted({n for x in program.inputs for n in x.shape if n > 1})
     changed = set(extents) if rng.random() < 0.3 else {int(rng.choice(extents))} if extents else set[int]()
     new = {n: int(rng.integers(2, 3 * n)) if n in changed else n for n in (0, 1, *extents)}

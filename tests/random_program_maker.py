@@ -31,7 +31,12 @@ class Value:
     def __init__(self, number: int, array: Any, exact: bool) -> None:
         self.number, self.array, self.exact = number, array, exact
         self.shape: tuple[int, ...] = array.shape
-        self.dtype = str(np.dtype(array.dtype))
+        dtype = np.dtype(array.dtype)
+        self.dtype = str(dtype) if dtype.names is None else dtype.names[0]  # bfloat16 is a dtype with one field
+
+    @property
+    def is_float(self) -> bool:
+        return "float" in self.dtype
 
     @property
     def rank(self) -> int:
@@ -41,21 +46,25 @@ class Value:
 class Maker:
     """Draws steps that read existing values."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed, self.rng = seed, np.random.default_rng(seed)
+    def __init__(self, seed: int, attempt: int = 0) -> None:
+        self.seed, self.rng = seed, np.random.default_rng((seed, attempt) if attempt else seed)
         self.values: list[Value] = []
         self.steps: list[Step] = []
         self.counts: list[int] = []
         self.refused = 0
         self.unusual = self.rng.random() < 0.04
         self.dtype = str(self.rng.choice(["float32", "float16", "float64", "int32"], p=[0.72, 0.1, 0.1, 0.08]))
-        shapes = [*SMALL, *(UNUSUAL * 3 if self.unusual else []), *(LARGE if self.chance(0.15) else [])]
+        shapes = self.shapes()
         for _ in range(self.integer(2, 4)):
             dtype = self.dtype if self.chance(0.85) else str(self.rng.choice(["float32", "int32", "uint8", "int64"]))
             self.values.append(Value(len(self.values), nd.array(self.data(self.one(shapes), dtype), dtype=dtype), True))
         self.inputs = tuple(v.array.asnumpy() for v in self.values)
 
     # -- drawing
+
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of which the inputs have some."""
+        return [*SMALL, *(UNUSUAL * 3 if self.unusual else []), *(LARGE if self.chance(0.15) else [])]
 
     def data(self, shape: tuple[int, ...], dtype: str) -> Array:
         if dtype.startswith("float"):
@@ -108,9 +117,15 @@ class Maker:
         if any(a.size > MOST_ELEMENTS or not _moderate(a) for a in arrays):
             return
         exact = exact and all(self.values[i].exact for i in operands)
+        if not self.accepts(step, [self.values[i] for i in operands], exact):
+            return
         self.values += [Value(len(self.values) + k, r, exact) for k, r in enumerate(results)]
         self.steps.append(step)
         self.counts.append(len(results))
+
+    def accepts(self, step: Step, operands: Sequence[Value], exact: bool) -> bool:
+        """False for a step that does not suit the program; a kind of maker decides."""
+        return True
 
     def program(self, size: int, steps: Sequence[tuple[Draw, bool]]) -> Program:
         """A program of about `size` of the steps. Its outputs are the values without readers, and some with readers."""

@@ -10,9 +10,10 @@ from random_program_maker import Draw, Drawn, Maker, Value
 from random_programs import Program
 
 
-def unary(names: str, kinds: tuple[str, ...] = ("float", "int", "uint")) -> Draw:
+def unary(names: str, *, floats: bool = False) -> Draw:
+    """A function of one value, which has floats if `floats` is True."""
     choices = names.split()
-    return lambda m: (m.one(choices), [m.pick(lambda v: v.dtype.startswith(kinds)).number], {})
+    return lambda m: (m.one(choices), [m.pick(lambda v: v.is_float or not floats).number], {})
 
 
 def jump(m: Maker) -> Drawn:
@@ -323,7 +324,7 @@ def pooling(m: Maker) -> Drawn:
 
 
 def normalize(m: Maker) -> Drawn:
-    x = m.pick(lambda v: v.rank > 1 and v.dtype.startswith("float"))
+    x = m.pick(lambda v: v.rank > 1 and v.is_float)
     axis = m.axis(x)
     vectors = [v for v in m.values if v.shape == (x.shape[axis],) and v.dtype == x.dtype]
     if vectors:
@@ -337,7 +338,7 @@ def depth(m: Maker) -> Drawn:
 
 
 def upsample(m: Maker) -> Drawn:
-    x = m.pick(lambda v: v.rank == 4 and v.dtype.startswith("float"))
+    x = m.pick(lambda v: v.rank == 4 and v.is_float)
     return "UpSampling", [x.number], {"scale": 2, "sample_type": "nearest"}
 
 
@@ -382,7 +383,7 @@ def gelqf(m: Maker) -> Drawn:
 
 
 def loop(m: Maker) -> Drawn:
-    x = m.pick(lambda v: v.rank > 1 and 0 < v.shape[0] <= 8 and v.dtype.startswith("float"))
+    x = m.pick(lambda v: v.rank > 1 and 0 < v.shape[0] <= 8 and v.is_float)
     return "row_cumulative", [x.number], {}
 
 
@@ -404,7 +405,7 @@ def bfloat(m: Maker) -> Drawn:
 
 
 def custom(m: Maker) -> Drawn:
-    x = m.pick(lambda v: v.dtype.startswith("float"))
+    x = m.pick(lambda v: v.is_float)
     return "custom", [x.number, m.like(x).number], {}
 
 
@@ -414,7 +415,7 @@ def cast(m: Maker) -> Drawn:
 
 
 ROUNDED: list[Draw] = [
-    *[unary("sigmoid tanh sin cos square softsign erf", ("float",))] * 3,  # of integers: rounded to integers
+    *[unary("sigmoid tanh sin cos square softsign erf", floats=True)] * 3,  # of integers: rounded to integers
     *[binary("elemwise_add elemwise_sub elemwise_mul")] * 2,
     *[binary("broadcast_add broadcast_sub broadcast_mul", broadcast=True)] * 2,
     *(scalar, scalar, reduce, reduce, norm, softmax, softmax, cumsum, cumsum, dot, dot, batch_dot, dense),

@@ -11,6 +11,7 @@ from typing import Any
 
 import mxforge as mx
 import numpy as np
+from random_layer_functions import LAYERS
 
 Array = np.ndarray[Any, Any]
 
@@ -143,6 +144,11 @@ class _Mix(mx.operator.CustomOp):
         self.assign(out_data[0], req[0], mx.nd.array(x * 2 - y, dtype=x.dtype))
         self.assign(out_data[1], req[1], mx.nd.array(np.flip(x, 0), dtype=x.dtype))
 
+    def backward(self, req: list[str], out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        mixed, flipped = (a.asnumpy() for a in out_grad)
+        self.assign(in_grad[0], req[0], mx.nd.array(mixed * 2 + np.flip(flipped, 0), dtype=mixed.dtype))
+        self.assign(in_grad[1], req[1], mx.nd.array(-mixed, dtype=mixed.dtype))
+
 
 @mx.operator.register("random_program_mix")
 class _MixProp(mx.operator.CustomOpProp):
@@ -178,4 +184,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "scatter": lambda F, x, rows, shape: F.scatter_nd(x, F.reshape(_indices(F, rows), shape=(1, -1)), shape=shape),
     "bfloat": _bfloat,
     "custom": _custom,
+    **LAYERS,
 }
