@@ -98,3 +98,28 @@ def test_zero_batch_and_wrong_operands() -> None:
         LQ().infer(TensorType((3, 2), DType.F32))
     with pytest.raises(ValueError, match="do not fit"):
         TriangularSolve().infer(TensorType((3, 3), DType.F32), TensorType((2, 3), DType.F32))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [("float32", s) for s in (1e-36, 1e-22, 1e20)] + [("float64", s) for s in (1e-300, 1e-160, 1e160)],
+)
+def test_reflections_of_rows_whose_squares_have_no_range(dtype: str, size: float) -> None:
+    x, limit = RANDOM.uniform(-1, 1, (3, 5, 5)), 1e-4 if dtype == "float32" else 1e-12
+    symmetric = x + np.swapaxes(x, 1, 2)
+    values, _ = run(SymmetricEigen(), (symmetric * size).astype(dtype))
+    np.testing.assert_allclose(np.sort(values) / size, np.linalg.eigvalsh(symmetric), atol=limit)
+    factor, orthogonal = (y.astype(np.float64) for y in run(LQ(), (x * size).astype(dtype)))
+    np.testing.assert_allclose(
+        orthogonal @ np.swapaxes(orthogonal, 1, 2), np.broadcast_to(np.eye(5), x.shape), atol=limit
+    )
+    np.testing.assert_allclose(factor / size @ orthogonal, x, atol=limit)
+
+
+def test_equal_eigenvalues() -> None:
+    """The rows that are left of a matrix with few eigenvalues are rounding errors, whose squares have no range."""
+    group = np.trunc(np.random.default_rng(2).standard_normal((5000, 10)))
+    same = (group[:, :, None] == group[:, None, :]) & (group >= 0)[:, :, None]
+    x = (0.25 * same + np.eye(10)).astype(np.float32)
+    values, _ = run(SymmetricEigen(), x)
+    np.testing.assert_allclose(np.sort(values), np.linalg.eigvalsh(x.astype(np.float64)), atol=2e-5)

@@ -10,6 +10,9 @@ from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder
 from ..types import I64, Type, type_of
 
+_RANGES = {32: (90, 80), 64: (900, 600)}
+"""By the bits of a dtype: a sum of squares between 2**-a and 2**a is accurate; 2**b moves other elements there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -114,14 +117,30 @@ class Rows:
         the first unit vector. Returns that multiple and the scale."""
         f = self.f
         rest = self.at(x, 1)
-        tail = self.dot(rest, rest, count - 1)
-        front = self.get(x)
+        factor, front, tail = self._squared(x, count)
         flat = f.cmp("eq", tail, 0)
         length = f.neg(f.copysign(f.sqrt(f.fma(front, front, tail)), front))
         self.scale(rest, f.div(1.0, f.select(flat, 1.0, front - length)), count - 1)
         self.put(self.number(1), x)
         scale = f.div(length - front, f.select(flat, self.number(1), length))
-        return f.select(flat, front, length), f.select(flat, 0.0, scale)
+        return f.div(f.select(flat, front, length), factor), f.select(flat, 0.0, scale)
+
+    def _squared(self, x: Value, count: Value) -> tuple[Value, Value, Value]:
+        """The first element of a row, and the sum of the squares of the others. If squares would overflow, or lose bits
+        to underflow, the row is multiplied by a power of 2 first, which is the first result."""
+        f, rest = self.f, self.at(x, 1)
+        front, tail = self.get(x), self.dot(rest, rest, count - 1)
+        size, (limit, power) = f.fma(front, front, tail), _RANGES[self.element.bits]
+        is_small, is_great = f.cmp("lt", size, 2.0**-limit), f.cmp("gt", size, 2.0**limit)
+
+        def scaled() -> tuple[Value, Value, Value]:
+            factor = f.select(is_small, self.number(2.0**power), self.number(2.0**-power))
+            self.scale(x, factor, count)
+            return factor, self.get(x), self.dot(rest, rest, count - 1)
+
+        given = self.number(1), front, tail
+        factor, front, tail = f.branch(is_small | is_great, scaled, lambda: given, unlikely=True)
+        return factor, front, tail
 
     def multiply_reflections(self, q: Value, rows: int, columns: int) -> None:
         """Replace the vectors v of reflections, in row k from column k on, by the first rows of their product."""
