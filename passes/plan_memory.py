@@ -120,8 +120,8 @@ def concat_of(node: Node) -> Concat | None:
 
 
 def find_prepared(graph: Graph) -> set[Value]:
-    """The values that depend only on parameters and constants."""
-    prepared = {graph.inputs[i] for i in graph.parameters}
+    """The values that depend only on parameters and constants. A parameter that each run replaces is none."""
+    prepared = {graph.inputs[i] for i in graph.parameters if i not in graph.updates}
     for node in graph.nodes:
         if isinstance(node.op, HostCallback):  # a Python function can return different values each time
             continue
