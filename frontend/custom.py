@@ -173,7 +173,7 @@ class _GraphCalls:
         if use.differentiable:
             self._operators.add(number, used)
         operands = _Arrays(arrays, use.operands, context)
-        results = _Arrays([np.zeros(t.shape, t.dtype.numpy) for t in use.results], use.results, context)
+        results = _Arrays([np.zeros(t.shape, _numpy_type(t.dtype)) for t in use.results], use.results, context)
         self.kind.forward(
             used,
             context,
@@ -208,7 +208,7 @@ class _GraphCalls:
             raise MXNetError(f"{type(kind.prop).__name__}: too many calls were recorded before this backward")
         out_grad = _Arrays(self._seeds(grads, arrays), use.results, context)
         types = use.operands[:count]
-        in_grad = _Arrays([np.zeros(t.shape, t.dtype.numpy) for t in types], types, context)
+        in_grad = _Arrays([np.zeros(t.shape, _numpy_type(t.dtype)) for t in types], types, context)
         kind.backward(
             used,
             context,
@@ -231,7 +231,9 @@ class _GraphCalls:
         types = self.use.results
         found: list[Array | None] = [None] * len(types)
         for i in positions:
-            found[i] = arrays.pop(0) if types[i].dtype.has_cotangent else np.zeros(types[i].shape, types[i].dtype.numpy)
+            found[i] = (
+                arrays.pop(0) if types[i].dtype.has_cotangent else np.zeros(types[i].shape, _numpy_type(types[i].dtype))
+            )
         return found
 
     def _request(self, argument: int, wrt: Sequence[int]) -> str:

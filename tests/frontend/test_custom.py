@@ -263,3 +263,31 @@ def test_the_predecessors_of_custom_operators() -> None:
     executor = symbol.simple_bind(mx.cpu(), data=(2, 2))
     wanted = np.exp(2 * X) / np.exp(2 * X).sum(1, keepdims=True)
     np.testing.assert_allclose(executor.forward(data=nd.array(X))[0].asnumpy(), wanted, 1e-5)
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_bfloat16(hybridize: bool) -> None:
+    """Operands, results and gradients in bfloat16; a program passes float32 to the methods' arrays."""
+
+    @mx.operator.register("bfloat_twice")
+    class Prop(mx.operator.CustomOpProp):
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> mx.operator.CustomOp:
+            return Twice()
+
+    class Twice(mx.operator.CustomOp):
+        def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            self.assign(out_data[0], req[0], in_data[0] * 2)
+
+        def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+            self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+    net = mx.gluon.nn.HybridLambda(
+        lambda F, x: F.cast(F.Custom(F.cast(x, dtype="bfloat16"), op_type="bfloat_twice"), dtype="float32")
+    )
+    net.hybridize(hybridize)
+    x = mx.nd.array([1, 2.2])
+    x.attach_grad()
+    with mx.autograd.record():
+        y = net(x)
+    y.backward()
+    assert y.asnumpy().tolist() == [2, 4.40625] and x.grad.asnumpy().tolist() == [2, 2]
