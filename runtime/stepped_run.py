@@ -35,5 +35,6 @@ class SteppedRun:
         return self._instance.address(place)
 
     def finish(self) -> None:
-        """Copy the outputs that no launch computes, and replace the inputs that a run updates."""
+        """Copy the outputs that no launch computes, replace the inputs that a run updates, and give the memory back."""
         self._instance.copy()
+        self._executable.give_instance(self._instance)
