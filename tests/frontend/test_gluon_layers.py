@@ -259,6 +259,24 @@ def test_normalised_constants_are_zero(operator: str, hybridize: bool, value: fl
     assert not y.asnumpy().any() and gamma.grad is not None and not gamma.grad.asnumpy().any()
 
 
+@pytest.mark.parametrize("value", [1, 0.3])
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize("norm", [nn.GroupNorm, lambda: nn.GroupNorm(2), nn.InstanceNorm, nn.LayerNorm])
+def test_normalised_constants_have_the_gradient_zero(norm: Callable[[], Any], hybridize: bool, value: float) -> None:
+    """As in MXNet for GroupNorm: the mean of the cotangent is subtracted before it is divided by the root of eps."""
+    for shape in ((2, 10, 10, 10), (2, 30, 5, 3)):
+        net = norm()
+        net.initialize()
+        if hybridize:
+            net.hybridize()
+        x = nd.full(shape, value)
+        x.attach_grad()
+        with mx.autograd.record():
+            y = net(x)
+        y.backward()
+        assert x.grad is not None and not x.grad.asnumpy().any()
+
+
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_a_batch_norm_passes_nothing_of_a_constant_cotangent_back(hybridize: bool) -> None:
     """The rounding errors of means that were left in the gradient depended on the order of sums."""

@@ -173,14 +173,47 @@ def _moments(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Valu
     return mean, b.mean(b.square(centred), axes)
 
 
-def _centred_moments(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Three:
-    """x minus its mean over `axes`, the mean and the biased variance. The mean of equal elements is exactly such an
-    element: the mean of what is left after a first subtraction corrects the rounding error of the sum."""
-    first, kept = b.mean(x, axes), tuple(i for i in range(x.type.rank) if i not in axes)
-    near = b.sub(x, b.broadcast(first, x.type.shape, kept))
-    left = b.stop_gradient(b.mean(near, axes))
-    mean, var = b.add(first, left), b.sub(b.mean(b.square(near), axes), b.square(left))
-    return b.sub(x, b.broadcast(mean, x.type.shape, kept)), mean, b.maximum(var, 0)
+class _Normalized:
+    """x minus its mean over `axes`, divided by its standard deviation.
+
+    If `exact`, the mean of equal elements is exactly such an element: the mean of what is left after a first
+    subtraction corrects the rounding error of the sum.
+    """
+
+    def __init__(self, axes: tuple[int, ...], eps: float, exact: bool = True) -> None:
+        self.axes, self.eps, self.exact = axes, eps, exact
+
+    def __call__(self, b: MxBuilder, x: Value) -> Three:
+        """The result, and without gradients the mean and the biased variance plus eps, without the axes."""
+        normal, mean, var = b.custom_gradient(self._forward, self._gradient, x)
+        return normal, mean, var
+
+    def _forward(self, b: MxBuilder, x: Value) -> Three:
+        mean, var = self._moments(b, x)
+        var = b.add(var, self.eps)
+        return b.mul(b.sub(x, self._along(b, mean, x)), self._along(b, b.rsqrt(var), x)), mean, var
+
+    def _moments(self, b: MxBuilder, x: Value) -> tuple[Value, Value]:
+        mean, var = _moments(b, x, self.axes)
+        if not self.exact:
+            return mean, var
+        left = b.mean(b.sub(x, self._along(b, mean, x)), self.axes)
+        return b.add(mean, left), b.maximum(b.sub(var, b.square(left)), 0)
+
+    def _along(self, b: MxBuilder, number: Value, x: Value) -> Value:
+        """A number for each mean, broadcast to the shape of x."""
+        return b.broadcast(number, x.type.shape, tuple(i for i in range(x.type.rank) if i not in self.axes))
+
+    def _gradient(
+        self, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]
+    ) -> list[Value]:
+        """Means are subtracted before anything is multiplied, so that nothing is left of a constant cotangent. The
+        result is computed again, so that the gradient can be differentiated by x."""
+        (x,), g = operands, cotangents[0]
+        normal, _, var = self._forward(b, x)
+        rest = b.sub(g, self._along(b, b.mean(g, self.axes), x))
+        slope = b.mean(b.mul(g, normal), self.axes)
+        return [b.mul(b.sub(rest, b.mul(normal, self._along(b, slope, x))), self._along(b, b.rsqrt(var), x))]
 
 
 @operator("BatchNorm", aliases=("_npx_batch_norm",))
@@ -316,10 +349,8 @@ class LayerNorm(Operator):
         x = _wide(b, data)
         shape = x.type.shape
         axis = normalize_axis(self.axis, len(shape))
-        mean = b.mean(x, (axis,), keepdims=True)
-        centred = b.sub(x, b.broadcast_to(mean, shape))
-        var = b.add(b.mean(b.square(centred), (axis,), keepdims=True), self.eps)
-        normal = b.mul(centred, b.broadcast_to(b.rsqrt(var), shape))
+        normal, *moments = _Normalized((axis,), self.eps, exact=False)(b, x)
+        mean, var = (b.reshape(v, tuple(1 if i == axis else n for i, n in enumerate(shape))) for v in moments)
         y = _affine(b, normal, gamma, beta, axis)
         dtype = data.type.dtype
         return b.cast(y, dtype), *_constants(b, self.output_mean_var, b.cast(mean, dtype), b.cast(b.sqrt(var), dtype))
@@ -378,9 +409,8 @@ class GroupNorm(Operator):
             raise ValueError(f"{shape[1]} channels are not divisible by num_groups={self.num_groups}")
         grouped: Shape = (shape[0], self.num_groups, prod(shape[1:]) // self.num_groups)
         x = b.reshape(_wide(b, data), grouped)
-        centred, mean, var = _centred_moments(b, x, (2,))
-        std = b.sqrt(b.add(var, self.eps))
-        normal = b.div(centred, b.broadcast(std, grouped, (0, 1)))
+        normal, mean, var = _Normalized((2,), self.eps)(b, x)
+        std = b.sqrt(var)
         y = b.reshape(_affine(b, normal, gamma, beta, 1), shape)
         dtype = data.type.dtype
         return b.cast(y, dtype), *_constants(b, self.output_mean_var, b.cast(mean, dtype), b.cast(std, dtype))
@@ -419,9 +449,7 @@ class InstanceNorm(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         data, gamma, beta = inputs
         x = _wide(b, data)
-        shape = x.type.shape
-        centred, _, var = _centred_moments(b, x, tuple(range(2, len(shape))))
-        normal = b.mul(centred, b.broadcast(b.rsqrt(b.add(var, self.eps)), shape, (0, 1)))
+        normal, _, _ = _Normalized(tuple(range(2, x.type.rank)), self.eps)(b, x)
         return b.cast(_affine(b, normal, gamma, beta, 1), data.type.dtype)
 
 
