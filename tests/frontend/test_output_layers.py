@@ -168,3 +168,15 @@ def test_the_second_gradient_of_a_softmax_output_is_that_of_the_cross_entropy() 
     p = np.exp(DATA) / np.exp(DATA).sum(1, keepdims=True)
     w = weights.asnumpy()
     np.testing.assert_allclose(gradient_of(a), p * (w - (p * w).sum(1, keepdims=True)), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 3, 0)])
+def test_a_regression_without_elements_has_a_gradient(name: str, shape: tuple[int, ...]) -> None:
+    with mx.util.np_shape():
+        x = mx.nd.zeros(shape)
+        x.attach_grad()
+        with mx.autograd.record():
+            y = getattr(mx.nd, name)(x, mx.nd.zeros(shape))
+        y.backward()
+        assert x.grad.shape == shape

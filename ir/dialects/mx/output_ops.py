@@ -171,7 +171,7 @@ class _RegressionOutput(Operator):
         """The difference from the label, times grad_scale, divided by the number of outputs per instance."""
         out, label = results[0], operands[1]
         g = self.difference(b, out, b.reshape(label, out.type.shape))
-        return [b.mul(g, self.grad_scale / prod(out.type.shape[1:])), None]
+        return [b.mul(g, self.grad_scale / max(prod(out.type.shape[1:]), 1)), None]
 
 
 @operator("LinearRegressionOutput", aliases=("_sparse_LinearRegressionOutput",))
