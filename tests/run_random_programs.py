@@ -117,6 +117,7 @@ def _supervise(first: int, count: int, gradients: bool) -> int:
                 print(line, end="", flush=True)
         if child.returncode in (0, 1) and seed == end - 1:
             break
+        seed = max(seed, first)  # it can end before it prints a seed
         print(f"FAILED program {seed}: the process ended with status {child.returncode}", flush=True)
         failed, first = failed + 1, seed + 1
     return failed
