@@ -84,7 +84,6 @@ def _checker(gradients: bool) -> Callable[[Any], None]:
 def _check(first: int, count: int, gradients: bool) -> int:
     """Run the programs in this process; prints each seed before its run, and failures."""
     check = _checker(gradients)
-    warnings.filterwarnings("ignore", ".* is not used by any computation")
     failed = 0
     for seed, program in enumerate(reference_programs(first, count, gradients=gradients), first):
         print(f"seed {seed}", flush=True)
@@ -144,6 +143,7 @@ def main() -> int:
     parser.add_argument("--make", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    warnings.filterwarnings("ignore", ".* is not used by any computation")
     if options.make:
         _make(options.first, options.count, options.gradients)
         return 0
