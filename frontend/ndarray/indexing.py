@@ -93,7 +93,7 @@ def _select(array: NDArray, key: Any) -> NDArray:
         return array._view(shape, here - start)
     if is_recorded((array,)):
         places = np.arange(array.size).reshape(array._shape)[key].reshape(-1)
-        return op.take(op.reshape(array, shape=(-1,)), _positions(places, array._context)).reshape(shape)
+        return op.take(op.reshape(array, shape=(-1,)), _positions(places, array._context))._view(shape)
     return array._like(np.ascontiguousarray(selected).reshape(shape))
 
 
