@@ -180,3 +180,15 @@ def test_a_regression_without_elements_has_a_gradient(name: str, shape: tuple[in
             y = getattr(mx.nd, name)(x, mx.nd.zeros(shape))
         y.backward()
         assert x.grad.shape == shape
+
+
+@pytest.mark.parametrize("normalization", ["null", "batch", "valid"])
+def test_a_loss_without_elements_has_a_gradient(normalization: str) -> None:
+    with mx.util.np_shape():
+        x, labels = mx.nd.zeros((0, 3)), mx.nd.zeros((0,))
+        x.attach_grad()
+        for layer in (mx.nd.MakeLoss, lambda x, **parameters: mx.nd.SoftmaxOutput(x, labels, **parameters)):
+            with mx.autograd.record():
+                y = layer(x, normalization=normalization)
+            y.backward()
+            assert x.grad.shape == (0, 3)

@@ -126,7 +126,7 @@ class SoftmaxOutput(Operator):
         batch = labels.type.shape[0] if self.multi_output else labels.type.size
         count = batch if self.normalization == "batch" else 1
         spatial = prod(g.type.shape[2:]) if self.multi_output else 1
-        return b.mul(g, self.grad_scale / (count * spatial))
+        return b.mul(g, self.grad_scale / max(count * spatial, 1))
 
     def _valid(self, b: MxBuilder, labels: Value, dtype: DType) -> Value:
         if not self.use_ignore:
@@ -256,7 +256,7 @@ class MakeLoss(Elementwise):
         x = operands[0]
         ones = b.full_like(x, self.grad_scale)
         if self.normalization == "batch":
-            return [b.mul(ones, 1 / prod(x.type.shape[:-1]))]
+            return [b.mul(ones, 1 / max(prod(x.type.shape[:-1]), 1))]
         if self.normalization == "null":
             return [ones]
         above = b.cast(b.gt(x, self.valid_thresh), x.type.dtype)
