@@ -136,7 +136,7 @@ def _word(value: int) -> Words:
 @dataclass(frozen=True, slots=True)
 class Thunk:
     """A function that calls `kernel` with its four arguments and, as the fifth, the address of a table of `numbers`:
-    integers, names of functions, and names of constants."""
+    integers, names of functions, and names of constants. Without numbers it passes on all arguments as they are."""
 
     kernel: str
     numbers: tuple[int | str, ...]
@@ -148,19 +148,30 @@ def link_kernels(
     constants: Mapping[str, bytes],
     architecture: Architecture,
 ) -> bytes:
-    """An object that defines a function for each kernel and each thunk. Functions that it lacks are in others."""
+    """An object that defines a function for each kernel and each thunk. A thunk without numbers is another name of its
+    kernel. Functions that the object lacks are in others."""
     writer = ObjectWriter(architecture)
     places = {name: writer.add(CONSTANTS, content) for name, content in constants.items()}
     for name, code in kernels.items():
         writer.function(name, code)
     for name, thunk in thunks.items():
-        table = _add_numbers(writer, thunk.numbers, places)
-        start = writer.function(name, architecture.thunk)
+        if not thunk.numbers and thunk.kernel in kernels:
+            writer.alias(name, thunk.kernel)
+        else:
+            _add_thunk(writer, name, thunk, places)
+    return writer.finish()
+
+
+def _add_thunk(writer: ObjectWriter, name: str, thunk: Thunk, constants: Mapping[str, int]) -> None:
+    architecture = writer.architecture
+    skipped = 0 if thunk.numbers else architecture.jump_start
+    start = writer.function(name, architecture.thunk[skipped:]) - skipped
+    if thunk.numbers:
+        table = _add_numbers(writer, thunk.numbers, constants)
         for offset, type, addend in architecture.thunk_table:
             writer.refer(TEXT, start + offset, type, RELOCATED, table + addend)
-        offset, type, addend = architecture.thunk_jump
-        writer.refer(TEXT, start + offset, type, thunk.kernel, addend)
-    return writer.finish()
+    offset, type, addend = architecture.thunk_jump
+    writer.refer(TEXT, start + offset, type, thunk.kernel, addend)
 
 
 def _add_numbers(writer: ObjectWriter, numbers: Sequence[int | str], constants: Mapping[str, int]) -> int:

@@ -52,7 +52,8 @@ class Architecture:
     `distance` bytes from the stub.
 
     `thunk` is a function that jumps to another one with the address of a table as its fifth argument; its fields are
-    (offset, relocation type, addend). `address` is the relocation type of an absolute address of 8 bytes.
+    (offset, relocation type, addend). The jump alone is the code from `jump_start` on. `address` is the relocation type
+    of an absolute address of 8 bytes.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Architecture:
     thunk: bytes
     thunk_table: tuple[tuple[int, int, int], ...]
     thunk_jump: tuple[int, int, int]
+    jump_start: int
     relocations: dict[int, Relocation]
 
 
@@ -108,6 +110,7 @@ X86_64 = Architecture(
     bytes.fromhex("4c8d0500000000 e900000000"),  # lea r8, [rip + table]; jmp kernel
     ((3, 2, -4),),
     (8, 4, -4),
+    7,
     {
         1: Relocation("R_X86_64_64", Refers.SYMBOL, 8, _absolute),
         2: Relocation("R_X86_64_PC32", Refers.SYMBOL, 4, _relative32),
@@ -161,6 +164,7 @@ AARCH64 = Architecture(
     bytes.fromhex("04000090 84000091 00000014"),  # adrp x4, table; add x4, x4, :lo12:table; b kernel
     ((0, 275, 0), (4, 277, 0)),
     (8, 282, 0),
+    8,
     {
         257: Relocation("R_AARCH64_ABS64", Refers.SYMBOL, 8, _absolute),
         258: Relocation("R_AARCH64_ABS32", Refers.SYMBOL, 4, _absolute32),

@@ -53,6 +53,10 @@ class ObjectWriter:
         self._functions[name] = offset, len(code)
         return offset
 
+    def alias(self, name: str, function: str) -> None:
+        """Define another global symbol of a function."""
+        self._functions[name] = self._functions[function]
+
     def refer(self, section: str, offset: int, type: int, symbol: str, addend: int) -> None:
         """Let the field at an offset refer to a section or to a function, of this object or of another one."""
         self._references.append(_Reference(section, offset, type, symbol, addend))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
+from hashlib import blake2s
 
 from ..elf.kernels import Thunk
 from .cpu import Cpu
@@ -19,12 +20,14 @@ from .numbered import NUMBERS, NumberedFunction
 from .types import Number, Type
 
 _REFERENCE = re.compile(r"@[\w.$]+|!\d+")
+_WHOLE = "@whole"
 _PACKED = {"i8": "B", "i16": "H", "i32": "I", "i64": "Q"}
 
 
 class KernelModule(ModuleBuilder):
     """A module whose functions move to `kernels` when `release` is called, as far as they can. `thunks` are the
-    functions that share bodies, and `constants` the tables in their numbers. Without `has_thunks` each function
+    functions that are in `kernels`: by a body that they share, or, without numbers, by their own code. `constants` are
+    the tables in their numbers. Without `has_thunks` each function
     stays in one object with all that it calls, so that programs can share the object."""
 
     __slots__ = ("_called_text", "_has_thunks", "_inlined_text", "_moved", "_packed", "kernels", "thunks")
@@ -100,8 +103,7 @@ class KernelModule(ModuleBuilder):
         if definitions is None:
             return False
         self.kernels.add(name, definitions)
-        if numbers:
-            self.thunks[f.symbol[1:]] = Thunk(name, tuple(numbers))
+        self.thunks[f.symbol[1:]] = Thunk(name, tuple(numbers))
         result = f.result.text if f.result else "void"
         self._moved[f.symbol] = f"declare {result} {f.symbol}({', '.join(a.type.text for a in f.args)})"
         return True
@@ -161,5 +163,8 @@ def _external(f: FunctionBuilder) -> str:
 
 
 def _whole(f: FunctionBuilder) -> tuple[str, str]:
-    """The name of a function, and its code."""
-    return f.symbol[1:], "\n".join(f.text_lines())
+    """The name of a function's code, which is a digest of it, and the code under this name."""
+    head, *lines = f.text_lines()
+    text = "\n".join((head.replace(f"{f.symbol}(", f"{_WHOLE}(", 1), *lines))
+    name = f"whole.{blake2s(text.encode(), digest_size=10).hexdigest()}"
+    return name, text.replace(_WHOLE, f"@{name}", 1)

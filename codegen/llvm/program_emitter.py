@@ -39,10 +39,12 @@ from .shared import DYNAMIC, LOOPS, NESTED, PRODUCTS, share_code, shared_code
 if TYPE_CHECKING:
     from .contract.general_form import GeneralProduct
     from .halos import HaloClearing
+    from .target import CpuTarget
 
 _FEW_REGIONS = 3  # with more regions shape-free kernels are compact: faster code would not repay its compile time
 _CONTROL = Cond | While | Scan
 _E = TypeVar("_E")
+_SYMBOL_DIGITS = 24  # hexadecimal, of a hash: equal symbols of different code are improbable
 _ASSEMBLY = 5  # level of MXFORGE_DEBUG from which assembly is printed
 
 
@@ -58,8 +60,9 @@ class LlvmEmitter:
     compiled in `fresh`. Most move to the inner kernels of the module, which LLVM compiles on several threads and
     `context.kernels` stores. `general` names all shape-free kernels; programs share their code."""
 
-    def __init__(self, target: Cpu, graph: Graph, context: Context) -> None:
+    def __init__(self, target: CpuTarget, graph: Graph, context: Context) -> None:
         self.target, self.context = target, context
+        self._machine = target.identity
         self.compact = sum(isinstance(node.op, Fused) for node in graph.nodes) > _FEW_REGIONS
         self.is_nested = False
         inner, shared = (InnerKernels(target, context.kernels, self._begin) for _ in range(2))
@@ -83,6 +86,17 @@ class LlvmEmitter:
         inner.is_nested = True
         return inner
 
+    # -- symbols
+
+    def _symbol(self, prefix: str, *content: object) -> str:
+        """The symbol of the code for `content` on this target: programs that define it have the same code."""
+        return f"{prefix}_{trace_hash(self._machine, *content)[:_SYMBOL_DIGITS]}"
+
+    def _node_symbol(self, prefix: str, node: Node) -> str:
+        """The symbol of the code of a primitive, which ends with the primitive's name."""
+        types = tuple(v.type for v in (*node.inputs, *node.outputs))
+        return f"{self._symbol(prefix, node.op, types, self._is_nested_dynamic)}_{node.op.name.rpartition('.')[2]}"
+
     # -- kernels
 
     def emit(self, kernel: Kernel, parameters: frozenset[str], offsets: Sequence[int]) -> Emission:
@@ -98,7 +112,7 @@ class LlvmEmitter:
         key = name, self._is_nested_dynamic, once
         emission = self.emissions.get(key)
         if emission is None:
-            symbol, first = f"k_{name[:16]}{'_once' * once}", len(kernel.buffers) + len(kernel.extents) + 1
+            symbol, first = self._symbol("k", name, once), len(kernel.buffers) + len(kernel.extents) + 1
             emission = self._dynamic(symbol, first, lambda: self._emit_fixed(kernel, symbol, parameters, once))
             self.emissions[key] = emission
         return emission
@@ -112,7 +126,7 @@ class LlvmEmitter:
         launch = self.packings.get(key)
         if launch is None:
             assert isinstance(packing, LlvmPacking)
-            form, symbol = packing, f"pack_{len(self.packings)}"
+            form, symbol = packing, self._symbol("pack", type(packing).__name__, packing)
             emission = self._dynamic(symbol, 2, lambda: Emission((form.emit(self.module, self.target, symbol),)))
             (launch,) = emission.launches
             self.packings[key] = launch
@@ -126,7 +140,7 @@ class LlvmEmitter:
 
         form = halo_clearing(type, position, grouped)
         if form is not None and form not in self.clearings:
-            symbol = f"halo_{len(self.clearings)}"
+            symbol = self._symbol("halo", form)
             self.clearings[form] = self._emitted(lambda: form.emit(self.module, symbol))
         return None if form is None else self.clearings[form]
 
@@ -144,7 +158,8 @@ class LlvmEmitter:
         if name not in self.chains:
             for link in chain:
                 observe_kernel(link.kernel, self.context)
-            self.chains[name] = self._emitted(lambda: emit_chain(chain, self.target, self.module, f"x_{name[:16]}"))
+            symbol = self._symbol("x", name)
+            self.chains[name] = self._emitted(lambda: emit_chain(chain, self.target, self.module, symbol))
         return self.chains[name]
 
     def _emitted(self, emit: Callable[[], _E]) -> _E:
@@ -243,24 +258,23 @@ class LlvmEmitter:
 
         if not has_routine(node.op):
             return None
-        symbol = f"r{len(self.routines)}_{node.op.name.rpartition('.')[2]}"
-        operands = (*node.inputs, *node.outputs)
-        key = trace_hash(node.op, *(v.type for v in operands), self._is_nested_dynamic)
-        emission = self.routines.get(key)
+        operands, symbol = (*node.inputs, *node.outputs), self._node_symbol("r", node)
+        emission = self.routines.get(symbol)
         if emission is None:
             emission = self._dynamic(symbol, len(operands) + 1, lambda: emit_routine(node, self.module, symbol))
-            self.routines[key] = emission
+            self.routines[symbol] = emission
         return emission
 
     def _emit_control(self, node: Node, functions: list[HostFunction] | None) -> Emission:
         """A branch or a loop; its nested graphs are compiled into this module."""
         from .control import emit_control
 
-        symbol = f"c{len(self.controls)}_{node.op.name.rpartition('.')[2]}"
-        self.controls[symbol] = Emission(())  # reserves the number: nested loops get others
-        first = len(node.inputs) + len(node.outputs) + 1
-        emission = self._dynamic(symbol, first, lambda: emit_control(node, self, functions, symbol))
-        self.controls[symbol] = emission
+        symbol = self._node_symbol("c", node)
+        emission = self.controls.get(symbol)
+        if emission is None:
+            first = len(node.inputs) + len(node.outputs) + 1
+            emission = self._dynamic(symbol, first, lambda: emit_control(node, self, functions, symbol))
+            self.controls[symbol] = emission
         return emission
 
     def add_arguments(self, count: int) -> None:

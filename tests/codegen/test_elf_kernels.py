@@ -10,7 +10,7 @@ from mxforge.codegen.elf.kernels import ALIGNMENT, Thunk, function_names, link_k
 from mxforge.codegen.elf.reader import LinkError, read_object
 from mxforge.codegen.elf.relocations import AARCH64, X86_64, Architecture, architecture_of
 from mxforge.codegen.llvm.compile import compile_object
-from mxforge.runtime.elf import load_object
+from mxforge.runtime.elf import load_object, load_objects
 from mxforge.runtime.host import host_target
 
 TRIPLE = f'target triple = "{host_target().triple}"\n'
@@ -130,6 +130,19 @@ def test_thunks_pass_numbers_tables_and_functions() -> None:
     for name, expected in (("first", 100 + 5 + 6), ("second", 50 - 7 + 6)):
         kernel(loaded.address(name))(out.ctypes.data, 0, 3, 0)
         assert out[0] == expected
+
+
+def test_a_thunk_without_numbers_is_another_name() -> None:
+    """Also for a kernel of another object, which gets all arguments: also the fifth."""
+    arguments = "i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f"
+    text = f"define i64 @sixth({arguments}) {{\n  %r = add i64 %e, %f\n  ret i64 %r\n}}\n"
+    other = compile_object(f"{TRIPLE}{text}", host_target())
+    architecture = architecture_of(host_target().triple)
+    names = {"same": Thunk("twice", ()), "jump": Thunk("sixth", ())}
+    own, _ = load_objects([link_kernels({"twice": split(BODY)["twice"]}, names, {}, architecture), other])
+    sixth = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
+    assert own.address("same") == own.address("twice")
+    assert sixth(own.address("jump"))(1, 2, 3, 4, 50, 600) == 650
 
 
 def test_functions_of_other_objects_are_external() -> None:
