@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..ir.assign_offsets import ALIGNMENT, Block, assign_offsets
 from ..ir.dialects.core import Constant, Fused, Relayout
 from ..ir.graph import Graph, Node, Op, Value
 from ..ir.lazy_dataclass import dataclass
 from ..ir.program import LAYOUT, PACK, Copy, Launch, Place, Program, Space
 from ..ir.types import DType
-from ..passes.assign_offsets import ALIGNMENT, Block, assign_offsets
 from ..passes.elementwise import elementwise_inputs
 from ..passes.kinds import Kind, kind_of
 from ..passes.plan_memory import Sharing
@@ -114,9 +114,8 @@ class _Assembler:
             inputs=self.graph.input_types(),
             outputs=tuple(v.type for v in self.outputs),
             parameters=self.graph.parameters,
-            launches=tuple(launches["run"]),
+            steps=(*launches["run"], *self._copies()),
             prepare=tuple(launches["prepare"]),
-            copies=self._copies(),
             arena_bytes=arena,
             prepared_bytes=prepared,
             constants=bytes(self.constants),

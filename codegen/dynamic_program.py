@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
-from ..ir.program import Program
+from ..ir.program import Copy, Program
 from ..ir.symbolic import Evaluator
 from ..ir.types import TensorType
 
@@ -43,5 +43,5 @@ def _unpickled(parameters: frozenset[int], code: bytes, constants: dict[str, Any
 
 def _without_empty_launches(program: Program) -> Program:
     """The program without launches over an empty index space, which some kernels have for some extents."""
-    launches = tuple([launch for launch in program.launches if launch.count])
-    return replace(program, launches=launches)
+    steps = tuple([step for step in program.steps if isinstance(step, Copy) or step.count])
+    return replace(program, steps=steps)

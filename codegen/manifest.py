@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..ir.graph import Check, RandomKey
-from ..ir.program import Copy, Launch, Place, Program, Space
+from ..ir.program import Copy, Launch, Place, Program, Space, Step
 from ..ir.types import DType, Layout, TensorType
 
 _MAGIC = b"mxfprog4"
@@ -39,9 +39,8 @@ def program_to_bytes(program: Program) -> bytes:
         "inputs": [_type_to_json(t) for t in program.inputs],
         "outputs": [_type_to_json(t) for t in program.outputs],
         "parameters": sorted(program.parameters),
-        "launches": [_launch_to_json(launch) for launch in program.launches],
+        "steps": [_step_to_json(step) for step in program.steps],
         "prepare": [_launch_to_json(launch) for launch in program.prepare],
-        "copies": [[_place_to_json(c.target), _place_to_json(c.source), c.nbytes] for c in program.copies],
         "state": program.state,
         "random": [] if program.random is None else [program.random.input, program.random.draws],
         "elementwise": sorted(program.elementwise),
@@ -108,9 +107,8 @@ class _Reader:
             inputs=self.inputs,
             outputs=self.outputs,
             parameters=frozenset(self.positions(header["parameters"], "a parameter")),
-            launches=tuple(map(self.launch, header["launches"])),
+            steps=tuple(map(self.step, header["steps"])),
             prepare=tuple(map(self.launch, header["prepare"])),
-            copies=tuple(map(self.copy, header["copies"])),
             arena_bytes=self.arena,
             prepared_bytes=self.prepared,
             constants=blobs[0],
@@ -133,8 +131,8 @@ class _Reader:
 
     def groups(self) -> tuple[int, ...]:
         sizes = tuple(_natural(n, "the size of a group") for n in self.header.get("groups", ()))
-        if sizes and (min(sizes) < 1 or sum(sizes) != len(self.header["launches"])):
-            raise ManifestError(f"groups of {sizes} launches of {len(self.header['launches'])}")
+        if sizes and (min(sizes) < 1 or sum(sizes) != len(self.header["steps"])):
+            raise ManifestError(f"groups of {sizes} steps of {len(self.header['steps'])}")
         return sizes
 
     def positions(self, listed: list[Any], what: str) -> tuple[int, ...]:
@@ -148,6 +146,12 @@ class _Reader:
         if self.inputs[at] != TensorType((4,), DType.U32):
             raise ManifestError(f"the random key has the type {self.inputs[at]}")
         return RandomKey(at, _natural(draws, "a number of draws"))
+
+    def step(self, record: list[Any]) -> Step:
+        kind, *rest = record
+        if kind not in ("launch", "copy"):
+            raise ManifestError(f"a step {kind!r} is unknown")
+        return self.launch(rest) if kind == "launch" else self.copy(rest)
 
     def launch(self, record: list[Any]) -> Launch:
         symbol, arguments, count, grain, kind, layers, fallback = record
@@ -200,6 +204,12 @@ def _cut(data: bytes, start: int, sizes: Iterable[int]) -> Iterable[bytes]:
 
 def _place_to_json(place: Place) -> list[Any]:
     return [place.space.value, place.index, place.offset]
+
+
+def _step_to_json(step: Step) -> list[Any]:
+    if isinstance(step, Launch):
+        return ["launch", *_launch_to_json(step)]
+    return ["copy", _place_to_json(step.target), _place_to_json(step.source), step.nbytes]
 
 
 def _launch_to_json(launch: Launch) -> list[Any]:

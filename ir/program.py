@@ -1,14 +1,15 @@
-"""The program IR: launches of compiled kernels over planned buffers, in order.
+"""The program IR: steps over planned buffers, in order.
 
-    program = Program(name, inputs, outputs, parameters, launches, prepare, copies, sizes, constants, code, ...)
-    launch  = Launch(symbol, arguments, count, grain, kind, layers)
-    groups: how many consecutive launches run together
+    program = Program(name, inputs, outputs, parameters, steps, prepare, sizes, constants, code, ...)
+    step    = Launch(symbol, arguments, count, grain, kind, layers)     a call of a compiled kernel
+            | Copy(target, source, nbytes)
+    groups: how many consecutive steps run together
     argument: a Place, or an int (extent, stride, scalar bits)
     place   = Place(space, index, offset)     INPUT i | OUTPUT i | ARENA | PREPARED | CONSTANT; the offset is in bytes
 
 `prepare` holds the launches that depend only on parameters (folded batch norms, packed weights). They fill the PREPARED
-space, and run again only after a parameter changed. The runtime executes `launches` in one native call, then `copies`
-in order. Ahead-of-time compilation writes the program as a manifest.
+space, and run again only after a parameter changed. `program_rewrite.py` derives programs from programs. Ahead-of-time
+compilation writes a program as a manifest.
 """
 
 from __future__ import annotations
@@ -71,15 +72,23 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy of `nbytes` bytes from `source` to `target`, which the runtime does after the launches.
-
-    The target is an output that no launch computes, an input that the program replaces, or the arena. The ranges do
-    not overlap.
+    """A copy of `nbytes` bytes from `source` to `target`: an output that no launch computes, an input that the program
+    replaces, or the arena. The ranges do not overlap.
     """
 
     target: Place
     source: Place
     nbytes: int
+
+
+Step = Launch | Copy
+
+
+def places_of(step: Step) -> list[Place]:
+    """The places that a step reads or writes."""
+    if isinstance(step, Copy):
+        return [step.target, step.source]
+    return [a for a in step.arguments if isinstance(a, Place)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,15 +112,15 @@ class HostFunction:
 class Program:
     """The unit that the runtime executes. `code` holds the object files that define the launches' symbols.
 
-    `state` lists the inputs that a run replaces; launches and copies write their new values in place. `random` is the
+    `state` lists the inputs that a run replaces; steps write their new values in place. `random` is the
     input that takes the run's random key. Element i of an input in `elementwise` is read only to compute element i of
     results, so an output can overwrite the input; see `Executable.may_overwrite`.
 
     The last outputs are those of `checks`: bytes that are 1 if the condition holds. The runtime passes memory for them
     and reads it after a run.
 
-    `groups` divides `launches`: each number is the length of a group of consecutive launches that are independent of
-    each other, so they can run at the same time. Empty: every launch is a group of its own.
+    `groups` divides `steps`: each number is the length of a group of consecutive steps that are independent of each
+    other, so they can run at the same time. Empty: every step is a group of its own.
 
     `arena_bytes` and `prepared_bytes` are the sizes of the program's own memory. Both are zeroed once, when they are
     allocated (halos and channel padding stay zero). The first `scratch_bytes` of the arena hold nothing between runs:
@@ -125,9 +134,8 @@ class Program:
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
     parameters: frozenset[int]
-    launches: tuple[Launch, ...]
+    steps: tuple[Step, ...]
     prepare: tuple[Launch, ...]
-    copies: tuple[Copy, ...]
     arena_bytes: int
     prepared_bytes: int
     constants: bytes
@@ -146,10 +154,20 @@ class Program:
         """The types of the outputs that callers see."""
         return self.outputs[: len(self.outputs) - len(self.checks)]
 
-    def grouped(self) -> list[tuple[Launch, ...]]:
-        """The launches by group."""
-        ends = list(accumulate(self.groups)) or range(1, len(self.launches) + 1)
-        return [self.launches[start:end] for start, end in pairwise((0, *ends))]
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The launches of `steps`, in order."""
+        return tuple([step for step in self.steps if isinstance(step, Launch)])
+
+    @property
+    def copies(self) -> tuple[Copy, ...]:
+        """The copies of `steps`, in order."""
+        return tuple([step for step in self.steps if isinstance(step, Copy)])
+
+    def grouped(self) -> list[tuple[Step, ...]]:
+        """The steps by group."""
+        ends = list(accumulate(self.groups)) or range(1, len(self.steps) + 1)
+        return [self.steps[start:end] for start, end in pairwise((0, *ends))]
 
     def renamed(self, name: str, names: Sequence[str]) -> Program:
         """This program for an equal graph that has the name `name` and the layer names `names`."""

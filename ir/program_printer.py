@@ -7,12 +7,12 @@ in bytes.
 from __future__ import annotations
 
 from .attributes import attribute_text, dictionary_text, quote
-from .program import Copy, Launch, Place, Program, Space
+from .program import Copy, Launch, Place, Program, Space, Step
 
 
 def print_program(program: Program) -> str:
     """The text of `program`, without the content of its constants and object files."""
-    groups = [i for i, size in enumerate(program.groups) for _ in range(size)] or [None] * len(program.launches)
+    groups = [i for i, size in enumerate(program.groups) for _ in range(size)] or [None] * len(program.steps)
     lines = [
         *_tensors(program),
         *_memory(program),
@@ -20,8 +20,7 @@ def print_program(program: Program) -> str:
         *(f"      {_launch(program, launch)}" for launch in program.prepare),
         '      "vector.yield"() : () -> ()',
         "    }) : () -> ()",
-        *(f"    {_launch(program, launch, group)}" for launch, group in zip(program.launches, groups, strict=True)),
-        *(f"    {_copy(copy)}" for copy in program.copies),
+        *(f"    {_step(program, step, group)}" for step, group in zip(program.steps, groups, strict=True)),
         '    "func.return"() : () -> ()',
     ]
     body = "\n".join(lines)
@@ -60,6 +59,10 @@ def _memory(program: Program) -> list[str]:
     return [f"    {_op('memory', {'space': space.value, 'bytes': size})}" for space, size in sizes.items()]
 
 
+def _step(program: Program, step: Step, group: int | None) -> str:
+    return _launch(program, step, group) if isinstance(step, Launch) else _copy(step, group)
+
+
 def _launch(program: Program, launch: Launch, group: int | None = None) -> str:
     arguments = [place_text(a) if isinstance(a, Place) else a for a in launch.arguments]
     listed = ", ".join(map(attribute_text, arguments))
@@ -73,8 +76,9 @@ def _launch(program: Program, launch: Launch, group: int | None = None) -> str:
     return f'"program.launch"() {{symbol = {quote(launch.symbol)}, arguments = [{listed}], {rest} : () -> ()'
 
 
-def _copy(copy: Copy) -> str:
-    return _op("copy", {"target": place_text(copy.target), "source": place_text(copy.source), "bytes": copy.nbytes})
+def _copy(copy: Copy, group: int | None) -> str:
+    places = {"target": place_text(copy.target), "source": place_text(copy.source)}
+    return _op("copy", {**places, "bytes": copy.nbytes, **({} if group is None else {"group": group})})
 
 
 def _op(mnemonic: str, attributes: dict[str, object]) -> str:

@@ -172,14 +172,15 @@ class _ProgramVerifier:
             self.fail(f"parameters {sorted(program.parameters)} are out of range for {len(program.inputs)} inputs")
         for launch in program.prepare:
             self.launch(launch, symbols, prepared=True)
-        for launch in program.launches:
-            self.launch(launch, symbols, prepared=False)
+        for step in program.steps:
+            if isinstance(step, Launch):
+                self.launch(step, symbols, prepared=False)
+            else:
+                self.copy(step)
         if not 0 <= program.scratch_bytes <= program.arena_bytes:
             self.fail(f"{program.scratch_bytes} bytes of scratch memory in an arena of {program.arena_bytes}")
-        if program.groups and (sum(program.groups) != len(program.launches) or min(program.groups) < 1):
-            self.fail(f"groups {program.groups} do not divide {len(program.launches)} launches")
-        for copy in program.copies:
-            self.copy(copy)
+        if program.groups and (sum(program.groups) != len(program.steps) or min(program.groups) < 1):
+            self.fail(f"groups {program.groups} do not divide {len(program.steps)} steps")
         if not all(0 <= i < len(program.inputs) for i in program.state):
             self.fail(f"state {program.state} is out of range for {len(program.inputs)} inputs")
         key = program.random

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import time
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
@@ -23,9 +23,9 @@ from .elf import LoadedObject, load_objects, resolve_libc
 from .host_calls import HostCalls
 from .loaded_program import LoadedProgram
 from .prepared import Prepared, PreparedPool
-from .records import WORD, Records
+from .records import WORD, Records, as_launch
 from .storage import Storage, allocate, allocate_zeroed, require_memory
-from .threads import RECORD_BYTES, ThreadPool, get_pool
+from .threads import ThreadPool, get_pool
 
 _SHORT_BYTES = 128 << 10  # memory of a program that runs while holding Python's lock (at most about 20 us)
 _SHORT_LAUNCHES = 8
@@ -140,7 +140,7 @@ class Executable(LoadedProgram["Instance"]):
     def _is_direct(self) -> bool:
         """True if a run is one native call that holds Python's lock."""
         program, observed = self.program, settings().debug >= _OBSERVED
-        special = program.copies or program.functions or program.checks
+        special = program.functions or program.checks
         return _HAS_LOCK and _is_short(program) and not (special or observed)
 
     def _direct(
@@ -152,11 +152,18 @@ class Executable(LoadedProgram["Instance"]):
         return self._pool.direct_calls.function(records, len(operands), patches, (self, instance), version)
 
     def _make_instance(self) -> Instance:
-        return self.instance_on(Arena(self.program))
+        return self._instance_on(Arena(self.program))
 
     def _private_instance(self) -> Instance:
         """An instance with scratch memory of its own."""
-        return self.instance_on(Arena(self.program, allocate(self._scratch_bytes)))
+        return self._instance_on(Arena(self.program, allocate(self._scratch_bytes)))
+
+    def _instance_on(self, arena: Arena) -> Instance:
+        addresses = {name: address for loaded in self._code for name, address in loaded.symbols.items()}
+        addresses |= self._pool.kernels
+        if self._host is not None:
+            addresses |= self._host.addresses
+        return Instance(self.program, addresses, self._constants, self._pool, arena)
 
     def take_instance(self) -> Instance:
         """An idle instance, or a new one, with scratch memory, which the caller gives back."""
@@ -173,14 +180,6 @@ class Executable(LoadedProgram["Instance"]):
             scratch_pool.put(instance.borrowed)
             instance.borrowed = None
 
-    def instance_on(self, arena: Arena) -> Instance:
-        """A new instance on an arena for this program, whose other instances never run at the same time."""
-        return Instance(self.program, self._address_of, self._constants, self._pool, arena)
-
-    def _address_of(self, symbol: str) -> int:
-        found = self._host.address(symbol) if self._host is not None else self._pool.kernels.get(symbol)
-        return _find(self._code, symbol) if found is None else found
-
 
 def _unbound(*_: object) -> None:
     raise DeviceError("not bound to parameters")
@@ -193,7 +192,7 @@ def _load(codes: Sequence[bytes], pool: ThreadPool, host: HostCalls | None) -> l
     """Objects in memory, which can call each other. Programs with the same code share it, except programs that call
     Python functions."""
     if host is not None:
-        return load_objects(codes, lambda name: host.address(name) or pool.function(name) or resolve_libc(name))
+        return load_objects(codes, lambda name: host.addresses.get(name) or pool.function(name) or resolve_libc(name))
     known = {code: found for code in codes if (found := _objects.get(code)) is not None}
     missing = [code for code in codes if code not in known]
     loaded = load_objects(missing, lambda name: pool.function(name) or resolve_libc(name), list(known.values()))
@@ -211,11 +210,12 @@ class Instance:
     def __init__(
         self,
         program: Program,
-        address_of: Callable[[str], int],
+        addresses: Mapping[str, int],
         constants: Storage,
         pool: ThreadPool,
         arena: Arena,
     ) -> None:
+        """`addresses` are those of all symbols. KeyError for a symbol that no code defines."""
         self.program = program
         self.arena, self._constants = arena, constants
         self.borrowed: Storage | None = None  # scratch memory from the pool
@@ -227,10 +227,10 @@ class Instance:
         """The addresses of the outputs of checks."""
         prepare, groups = [(launch,) for launch in program.prepare], program.grouped()
         self._records = records = Records(
-            (*prepare, *groups),
+            [[as_launch(step) for step in group] for group in (*prepare, *groups)],
             (len(program.inputs), len(program.outputs)),
             self._fixed_address,
-            address_of,
+            addresses,
             pool.kernels[PIECES],
             shared=_own_bytes(program) > _SHORT_BYTES,
         )
@@ -241,25 +241,15 @@ class Instance:
         self._both = self._prepare[0], ctypes.c_int64(len(prepare) + len(groups))
         self._native = pool.run_holding_gil if _is_short(program) else pool.run
         self._prepare_native = pool.run
-        self._copies = [(copy.target, copy.source, copy.nbytes) for copy in program.copies]
 
     def run(self, addresses: list[int], parameters_version: Hashable, prepared: Prepared | None) -> None:
-        """Patch changed addresses, prepare if parameters changed, run, and copy outputs that no launch computes."""
+        """Patch changed addresses, prepare if parameters changed, and run."""
         if addresses != self.addresses:
             self._patch(addresses)
         if prepared is not None and self._use(prepared, parameters_version):
             self._run_all()
         elif self.count.value:
             self.launch(self._native, (self.records, self.count))
-        try:
-            self.copy()
-        except (TypeError, ctypes.ArgumentError):
-            raise DeviceError(_ELSEWHERE) from None
-
-    def copy(self) -> None:
-        """Do the copies of the program."""
-        for target, source, nbytes in self._copies:
-            ctypes.memmove(self.address(target), self.address(source), nbytes)
 
     def read_flags(self) -> bytes:
         """The outputs of the checks of the last run."""
@@ -278,7 +268,7 @@ class Instance:
         self._place_prepared(prepared)
 
     def run_one(self, number: int) -> None:
-        """Run one launch: those that prepare are numbered first, then the groups of the others."""
+        """Run one record: those that prepare are numbered first, then the groups of steps."""
         prepares = number < len(self.program.prepare)
         native = self._prepare_native if prepares else self._native
         native(ctypes.c_void_p(self._records.record(number)), _ONE)
@@ -311,7 +301,9 @@ class Instance:
     def _run_all(self) -> None:
         """Run the launches that prepare and then the others, in one native call unless they are observed."""
         if is_observed():
-            self.run_linked()
+            self.launch(self._prepare_native, self._prepare)
+            if self.count.value:
+                self.launch(self._native, (self.records, self.count))
         else:
             self._prepare_native(*self._both)
 
@@ -327,34 +319,22 @@ class Instance:
         for word, offset in self._records.prepared:
             self.words[word] = storage.address + offset
 
-    def link(self, prepared: Storage) -> bytes:
-        """Use this block of prepared memory from now on. Returns the records of all launches, those that prepare first,
-        which stay valid as long as the instance."""
-        self._prepared_storage = prepared
-        self._place_prepared(prepared)
-        count = (self._prepare[1].value or 0) + self.count.value
-        return ctypes.string_at(self._prepare[0], count * RECORD_BYTES)
-
-    def run_linked(self) -> None:
-        """Run all launches, each on its own, so that they are observed."""
-        self.launch(self._prepare_native, self._prepare)
-        if self.count.value:
-            self.launch(self._native, (self.records, self.count))
-
     def launch(self, native: Callable[..., None], call: tuple[ctypes.c_void_p, ctypes.c_int64]) -> None:
-        """One native call for all launches, or one per record if launches are observed. A group of launches is reported
-        as its first launch."""
+        """One native call for all records, or one per record if launches are observed. A group is reported as its first
+        step, if that is a launch."""
         if not is_observed():
             native(*call)
             return
         first, prepare = len(self.program.prepare), call is self._prepare
         groups = [(launch,) for launch in self.program.prepare] if prepare else self.program.grouped()
-        begin = time.perf_counter_ns()
-        for number, group in enumerate(groups):
+        begin, launches = time.perf_counter_ns(), 0
+        for number, (step, *_) in enumerate(groups):
             start = time.perf_counter_ns()
             native(ctypes.c_void_p(self._records.record(number if prepare else first + number)), _ONE)
-            self._report(group[0], start, time.perf_counter_ns())
-        if len(groups) > 1:
+            if isinstance(step, Launch):
+                self._report(step, start, time.perf_counter_ns())
+                launches += 1
+        if launches > 1:
             self._report(None, begin, time.perf_counter_ns())
 
     def _report(self, launch: Launch | None, start: int, end: int) -> None:
@@ -365,13 +345,6 @@ class Instance:
             shown = f"{self.program.name} {(end - start) / 1000:9.1f} us  {_shown(self.program, launch)}"
             print(f"mxforge: {shown}", file=sys.stderr)
 
-    def own_address(self, place: Place) -> int:
-        """The address of a place in the memory of the program."""
-        found = self._fixed_address(place)
-        if found is not None:
-            return found
-        return (self._scratch_at if place.space is Space.ARENA else self._prepared_at) + place.offset
-
     def _fixed_address(self, place: Place) -> int | None:
         """The address of a place in the arena or the constants; None for any other place and for scratch memory of a
         run."""
@@ -381,8 +354,11 @@ class Instance:
 
     def address(self, place: Place) -> int:
         """The address of a place, for the operands of the last run."""
+        found = self._fixed_address(place)
+        if found is not None:
+            return found
         if place.space not in (Space.INPUT, Space.OUTPUT):
-            return self.own_address(place)
+            return (self._scratch_at if place.space is Space.ARENA else self._prepared_at) + place.offset
         operand = place.index if place.space is Space.INPUT else len(self.program.inputs) + place.index
         return self.addresses[operand] + place.offset
 
@@ -394,20 +370,15 @@ def _shown(program: Program, launch: Launch) -> str:
 def _is_short(program: Program) -> bool:
     """True if the program is so short that releasing Python's lock costs more than it gains. No launch of such a
     program is split among threads."""
-    few = len(program.groups or program.launches) <= _SHORT_LAUNCHES
-    return few and _own_bytes(program) <= _SHORT_BYTES and all(x.count <= x.grain for x in program.launches)
+    few = len(program.groups or program.steps) <= _SHORT_LAUNCHES
+    if not few or _own_bytes(program) > _SHORT_BYTES:
+        return False
+    return all(launch.count <= launch.grain for launch in map(as_launch, program.steps))
 
 
 def _own_bytes(program: Program) -> int:
     """The bytes of a program's operands and memory."""
     return sum(t.nbytes for t in (*program.inputs, *program.outputs)) + program.arena_bytes + program.prepared_bytes
-
-
-def _find(objects: Sequence[LoadedObject], symbol: str) -> int:
-    for loaded in objects:
-        if symbol in loaded.symbols:
-            return loaded.symbols[symbol]
-    raise KeyError(f"no object of the program defines {symbol!r}")
 
 
 def _filled(content: bytes) -> Storage:

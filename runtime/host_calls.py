@@ -26,11 +26,9 @@ class HostCalls:
     def __init__(self, functions: tuple[HostFunction, ...]) -> None:
         self._raised = threading.local()
         self._kernels = {f.symbol: _KERNEL(self._kernel(f)) for f in functions}
-
-    def address(self, symbol: str) -> int | None:
-        """The address of the kernel of this name; None if it is not one of these functions."""
-        kernel = self._kernels.get(symbol)
-        return None if kernel is None else ctypes.cast(kernel, ctypes.c_void_p).value
+        found = {name: ctypes.cast(kernel, ctypes.c_void_p).value for name, kernel in self._kernels.items()}
+        self.addresses = {name: address or 0 for name, address in found.items()}
+        """The addresses of the kernels by symbol."""
 
     def begin(self) -> BaseException | None:
         """Start a run on this thread. Returns the exception of the run that is in progress around it, for `finish`."""

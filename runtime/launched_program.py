@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.target import ALIGNED_BYTES
-from ..ir.program import HostFunction, Launch, Place, Program, Space
+from ..ir.program import Copy, HostFunction, Launch, Place, Program, Space, Step
 from ..ir.types import TensorType
 from .checks import verify
 from .device import BoundCall, DeviceAddress, DeviceError, DirectCall, Launcher
@@ -114,24 +114,29 @@ class DeviceInstance:
         self.spaces = {Space.ARENA: loaded.zeroed(self.program.arena_bytes), Space.CONSTANT: loaded.constants}
 
     def run(self, operands: Sequence[DeviceAddress], version: Hashable, prepared: Prepared) -> None:
-        """Prepare if parameters changed, launch, and copy outputs that no kernel computes."""
+        """Prepare if parameters changed, and take all steps."""
         self.spaces[Space.PREPARED] = prepared.storage
         if self.program.prepare and prepared.version != version:
-            self._launch(self.program.prepare, operands)
+            self._take(self.program.prepare, operands)
             prepared.set_version(version)
-        self._launch(self.program.launches, operands)
-        for copy in self.program.copies:
-            self.device.copy(self._address(copy.target, operands), self._address(copy.source, operands), copy.nbytes)
+        self._take(self.program.steps, operands)
 
-    def _launch(self, launches: Sequence[Launch], operands: Sequence[DeviceAddress]) -> None:
+    def _take(self, steps: Sequence[Step], operands: Sequence[DeviceAddress]) -> None:
+        for step in steps:
+            if isinstance(step, Copy):
+                target, source = (self._address(place, operands) for place in (step.target, step.source))
+                self.device.copy(target, source, step.nbytes)
+            else:
+                self._launch(step, operands)
+
+    def _launch(self, launch: Launch, operands: Sequence[DeviceAddress]) -> None:
         kernels: Mapping[str, Any] = self.loaded.kernels
-        for launch in launches:
-            arguments = [a if isinstance(a, int) else self._address(a, operands) for a in launch.arguments]
-            function = self.loaded.functions.get(launch.symbol)
-            if function is not None:
-                self._call(function, arguments)
-            elif launch.count:
-                self.device.launch(kernels[launch.symbol], launch.count, arguments)
+        arguments = [a if isinstance(a, int) else self._address(a, operands) for a in launch.arguments]
+        function = self.loaded.functions.get(launch.symbol)
+        if function is not None:
+            self._call(function, arguments)
+        elif launch.count:
+            self.device.launch(kernels[launch.symbol], launch.count, arguments)
 
     def _address(self, place: Place, operands: Sequence[DeviceAddress]) -> DeviceAddress:
         match place.space:

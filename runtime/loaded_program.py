@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from ..ir.program import Place, Program, Space
+from ..ir.program import Program, Space, places_of
 from .idle import add_allocation, clock
 from .prepared import PreparedPool
 from .storage import Storage
@@ -52,24 +52,24 @@ class LoadedProgram(ABC, Generic[_I]):
         """See `Runnable`. True if launches read the input element by element, and none after the launch that first
         writes the output."""
         program = self.program
-        touched = {(p.space, p.index) for copy in program.copies for p in (copy.target, copy.source)}
+        touched = {(p.space, p.index) for copy in program.copies for p in places_of(copy)}
         copied = (Space.OUTPUT, output) in touched or (Space.INPUT, operand) in touched
         if program.prepare or copied or operand not in program.elementwise:
             return False
         if self._order is None:
             self._order = self._first_and_last()
         written, read = self._order
-        return read.get(operand, -1) <= written.get(output, len(program.launches))
+        return read.get(operand, -1) <= written.get(output, len(program.steps))
 
     def _first_and_last(self) -> tuple[dict[int, int], dict[int, int]]:
-        """The first launch that takes each output, and the last that takes each input."""
+        """The first step that takes each output, and the last that takes each input."""
         written: dict[int, int] = {}
         read: dict[int, int] = {}
-        for number, launch in enumerate(self.program.launches):
-            for place in launch.arguments:
-                if isinstance(place, Place) and place.space is Space.OUTPUT:
+        for number, step in enumerate(self.program.steps):
+            for place in places_of(step):
+                if place.space is Space.OUTPUT:
                     written.setdefault(place.index, number)
-                elif isinstance(place, Place) and place.space is Space.INPUT:
+                elif place.space is Space.INPUT:
                     read[place.index] = number
         return written, read
 
@@ -104,5 +104,5 @@ class LoadedProgram(ABC, Generic[_I]):
 
 def _own_bytes(program: Program) -> int:
     """An estimate: one or two Python objects for each number of a launch, and the code both as bytes and as pages."""
-    launches = len(program.launches) + len(program.prepare)
-    return 16_384 + 1024 * launches + 2 * sum(map(len, program.code)) + len(program.constants)
+    steps = len(program.steps) + len(program.prepare)
+    return 16_384 + 1024 * steps + 2 * sum(map(len, program.code)) + len(program.constants)

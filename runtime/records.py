@@ -9,15 +9,22 @@ over a table of pieces; a piece is a part of one of these launches that one thre
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from ..ir.program import Launch, Place, Space
+from ..codegen.llvm.support import COPY
+from ..ir.program import Copy, Launch, Place, Space, Step
 
 WORD = 8
 RECORD_WORDS = 4
+_COPIED = 64 << 10  # the fewest bytes of a copy that one thread copies
 _ALIGNED = 64  # long pieces begin at multiples of it, as the chunks of a launch do
 
 Group = Sequence[Launch]
+
+
+def as_launch(step: Step) -> Launch:
+    """The launch that takes a step: of a kernel of the thread pool for a copy."""
+    return Launch(COPY, (step.target, step.source), step.nbytes, _COPIED) if isinstance(step, Copy) else step
 
 
 class Records:
@@ -33,16 +40,17 @@ class Records:
         groups: Sequence[Group],
         operands: tuple[int, int],
         own_address: Callable[[Place], int | None],
-        address_of: Callable[[str], int],
+        addresses: Mapping[str, int],
         pieces_kernel: int,
         shared: bool = True,
     ) -> None:
-        """`operands` are the numbers of inputs and outputs. `own_address` is the address of a place in memory of the
-        program, None for any other place. Threads share groups of several launches if `shared`."""
+        """`operands` are the numbers of inputs and outputs, `addresses` those of all symbols. `own_address` is the
+        address of a place in memory of the program, None for any other place. Threads share groups of several launches
+        if `shared`."""
         self.patches: list[list[tuple[int, int]]] = [[] for _ in range(sum(operands))]
         self.prepared: list[tuple[int, int]] = []
         self.scratch: list[tuple[int, int]] = []
-        self._inputs, self._own_address, self._address_of = operands[0], own_address, address_of
+        self._inputs, self._own_address, self._addresses = operands[0], own_address, addresses
         self._pieces_kernel, self._shared = pieces_kernel, shared
         tables = sum(len(launch.arguments) for group in groups for launch in group)
         size = RECORD_WORDS * (len(groups) + sum(_pieces_of(group) for group in groups)) + tables
@@ -53,7 +61,7 @@ class Records:
         self._piece = self._table + tables
         for number, group in enumerate(groups):
             self._put(number * RECORD_WORDS, self._alone(group[0]) if len(group) == 1 else self._together(group))
-        del self._own_address, self._address_of  # methods of objects that hold this one: memory is freed at once
+        del self._own_address  # a method of an object that holds this one: memory is freed at once
 
     def record(self, number: int) -> int:
         """The address of a record."""
@@ -64,12 +72,12 @@ class Records:
             self.words[word + i] = value
 
     def _alone(self, launch: Launch) -> tuple[int, int, int, int]:
-        return self._address_of(launch.symbol), self._table_of(launch), launch.count, launch.grain
+        return self._addresses[launch.symbol], self._table_of(launch), launch.count, launch.grain
 
     def _together(self, group: Group) -> tuple[int, int, int, int]:
         start, count = self.address + self._piece * WORD, _pieces_of(group)
         for launch in group:
-            kernel, table, length = self._address_of(launch.symbol), self._table_of(launch), _piece_length(launch)
+            kernel, table, length = self._addresses[launch.symbol], self._table_of(launch), _piece_length(launch)
             for begin in range(0, launch.count, length):
                 self._put(self._piece, (kernel, table, begin, min(begin + length, launch.count)))
                 self._piece += RECORD_WORDS

@@ -12,14 +12,14 @@ from .storage import allocate_zeroed
 class SteppedRun:
     """One run of a program on operands at fixed addresses. Launches that prepare are numbered first, then the others.
 
-    The caller runs each launch once, in order, and then `finish`. Programs whose launches run in groups are not
-    supported; the compiler makes none.
+    The caller runs each launch once, in order, and then `finish`. Programs whose steps run in groups are not supported;
+    the compiler makes none, and its copies follow the launches.
     """
 
     def __init__(self, executable: Executable, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         program = executable.program
         if program.groups:
-            raise ValueError(f"{program.name} has groups of launches")
+            raise ValueError(f"{program.name} has groups of steps")
         self._executable = executable
         self._prepared = allocate_zeroed(program.prepared_bytes)
         self._instance = executable.take_instance()
@@ -36,5 +36,8 @@ class SteppedRun:
 
     def finish(self) -> None:
         """Copy the outputs that no launch computes, replace the inputs that a run updates, and give the memory back."""
-        self._instance.copy()
+        program = self._executable.program
+        first = len(program.prepare) + len(program.launches)
+        for number in range(first, len(program.prepare) + len(program.steps)):
+            self._instance.run_one(number)
         self._executable.give_instance(self._instance)

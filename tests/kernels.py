@@ -54,9 +54,11 @@ PROGRAM = Program(
     (TensorType((2, 3), DType.F32), TensorType((4,), DType.F32)),
     (TensorType((2, 3), DType.F32), TensorType((4,), DType.F32)),
     frozenset({1}),
-    (Launch("k", (Place(Space.INPUT), Place(Space.ARENA, 0, 64), Place(Space.OUTPUT, 0, 8), 7), 4, 1, "row", (0,)),),
+    (
+        Launch("k", (Place(Space.INPUT), Place(Space.ARENA, 0, 64), Place(Space.OUTPUT, 0, 8), 7), 4, 1, "row", (0,)),
+        Copy(Place(Space.OUTPUT, 1), Place(Space.INPUT, 1), 16),
+    ),
     (Launch("pack", (Place(Space.INPUT, 1), Place(Space.PREPARED)), 1, 1),),
-    (Copy(Place(Space.OUTPUT, 1), Place(Space.INPUT, 1), 16),),
     128,
     16,
     b"\0\0\0\0",

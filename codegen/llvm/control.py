@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...ir.assign_offsets import ALIGNMENT
 from ...ir.dialects.core import Scan, While
 from ...ir.graph import Graph, Node, Op
 from ...ir.graph import Value as GraphValue
 from ...ir.lazy_dataclass import dataclass
 from ...ir.program import HostFunction, Launch, Place, Program, Space
 from ...ir.symbolic import is_symbolic
-from ...passes.assign_offsets import ALIGNMENT
 from ...passes.manager import Context, run_passes
 from ...passes.pipeline import FOR_CPU
 from ...passes.plan_memory import share_memory

@@ -1,7 +1,7 @@
-"""A backward pass as one program: the backward programs of the recorded calls, linked.
+"""A backward pass as one program: the backward programs of the recorded calls in sequence.
 
-The structure of a tape is, for each call, its derivative and the entries of its operands. Each structure has a linked
-program (`runtime/linked.py`), made when the structure is seen for the second time, or at once for a few calls. It runs
+The structure of a tape is, for each call, its derivative and the entries of its operands. Each structure has a program
+(`ir/program_combination.py`), made when the structure is seen for the second time, or at once for a few calls. It runs
 the same machine code as the calls one by one, so the gradients are the same bit for bit.
 """
 
@@ -11,10 +11,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ...ir.caches import Cache
+from ...ir.program_combination import Use, sequence, why_alone
 from ...ir.types import TensorType
+from ...runtime.device import Runnable
 from ...runtime.executable import Executable
 from ...runtime.host_device import HOST
-from ...runtime.linked import LinkedProgram, Part, can_be_linked
 from ...runtime.shared_state import shares_state
 from ...runtime.writes import written
 from .array_classes import empty_array
@@ -102,11 +103,12 @@ def _number_of(variable: Any, variables: dict[Variable, int]) -> int:
 
 
 class _LinkedTape:
-    """The program of a structure. `heads` are the types of the cotangents, `types` those of the gradients of the
-    variables."""
+    """The program of a structure: its results are the gradients of the variables. `heads` are the types of the
+    cotangents, its first operands."""
 
-    def __init__(self, program: LinkedProgram, heads: Sequence[TensorType], types: Sequence[TensorType]) -> None:
-        self.program, self.heads, self.types = program, tuple(heads), tuple(types)
+    def __init__(self, program: Executable, heads: Sequence[TensorType]) -> None:
+        self.program, self.heads, self.types = program, tuple(heads), program.outputs
+        self._sizes = [t.nbytes for t in program.inputs]
         self._targets: _Targets | None = None
 
     def run(
@@ -123,7 +125,7 @@ class _LinkedTape:
             operands += node.pull.forward.kept  # type: ignore[union-attr]
         addresses = [a._address for a in operands]
         state = self.program.state
-        if state and shares_state(addresses, self.program.sizes, state):
+        if state and shares_state(addresses, self._sizes, state):
             return None
         targets = self._targets_of(variables, operands, context) if direct else None
         if targets is not None:
@@ -196,29 +198,34 @@ def _link(nodes: Sequence[Recorded], entries: Sequence[Entry], variables: Sequen
     contexts = {_forward(node).context for node in nodes}
     if len(contexts) > 1 or any(d.backward.device is not HOST for d in derivatives):
         return None
-    if not all(can_be_linked(d.backward.specialization.executable) for d in derivatives):
+    if not all(_can_be_linked(d.backward.specialization.executable) for d in derivatives):
         return None
     return _Linker(nodes, entries).linked(variables)
 
 
+def _can_be_linked(program: Runnable) -> bool:
+    """True for a program of the host that takes no random key and can be part of a sequence."""
+    return isinstance(program, Executable) and program.random is None and not why_alone(program.program)
+
+
 class _Linker:
-    """Makes the parts of a linked program. Its inputs are the cotangents of the heads, then what each call keeps."""
+    """Makes the uses of a sequence. Its inputs are the cotangents of the heads, then what each call keeps."""
 
     def __init__(self, nodes: Sequence[Recorded], entries: Sequence[Entry]) -> None:
         self.nodes = nodes
-        self.sizes: list[int] = []
-        self.parts: list[Part] = []
+        self.types: list[TensorType] = []
+        self.uses: list[Use] = []
         self.sums: dict[Entry, tuple[int, TensorType]] = {}
         self.head_types = [_type_of(entry) for entry in entries]
         heads = [self._value(type) for type in self.head_types]
         self.kept = [[self._value(t) for t in _kept_types(node)] for node in nodes]
-        self.inputs = len(self.sizes)
+        self.inputs = len(self.types)
         for entry, value, type in zip(entries, heads, self.head_types, strict=True):
             self._add(entry, value, type)
 
     def _value(self, type: TensorType) -> int:
-        self.sizes.append(type.nbytes)
-        return len(self.sizes) - 1
+        self.types.append(type)
+        return len(self.types) - 1
 
     def _add(self, entry: Entry, value: int, type: TensorType) -> None:
         """Add a gradient to those of an entry, in the order of `pull_back` and by the same program."""
@@ -228,18 +235,20 @@ class _Linker:
             return
         found = bind(operator_named("broadcast_add"), {}).function.specialise((type, type), training=False)
         total = self._value(type)
-        self.parts.append(Part(cast("Executable", found.executable), (known[0], value), (total,)))
+        self.uses.append(Use(cast("Executable", found.executable).program, (known[0], value), (total,)))
         self.sums[entry] = total, type
 
     def linked(self, variables: Sequence[Variable]) -> _LinkedTape:
         for node, kept in zip(self.nodes, self.kept, strict=True):
             self._pull(node, kept)
-        found = [self.sums.get(Entry(variable)) or self._zeros(variable) for variable in variables]
-        program = LinkedProgram(self.parts, self.inputs, [value for value, _ in found], self.sizes)
-        return _LinkedTape(program, self.head_types, [type for _, type in found])
+        values = [(self.sums.get(Entry(variable)) or self._zeros(variable))[0] for variable in variables]
+        program = sequence("backward", self.types, self.inputs, self.uses, values)
+        for node in self.nodes:  # from now on their programs run here, in other memory
+            cast("Executable", _forward(node).derivative.backward.specialization.executable).release()
+        return _LinkedTape(Executable(program), self.head_types)
 
     def _zeros(self, variable: Variable) -> tuple[int, TensorType]:
-        """A gradient that no part computes."""
+        """A gradient that no program computes."""
         type = variable.array._type()
         return self._value(type), type
 
@@ -256,7 +265,7 @@ class _Linker:
         ]
         backward = derivative.backward.specialization
         results = [self._value(type) for type in backward.types]
-        self.parts.append(Part(cast("Executable", backward.executable), (*kept, *seeds), tuple(results)))
+        self.uses.append(Use(cast("Executable", backward.executable).program, (*kept, *seeds), tuple(results)))
         found = zip(node.operands, results, backward.types, derivative.traits.zero, strict=True)
         for entry, value, type, is_zero in found:
             if not is_zero:

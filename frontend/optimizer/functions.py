@@ -97,11 +97,11 @@ class UpdateSpecialization(Specialization):
     @property
     def program(self) -> Program | None:
         """The program, if it can be combined with others."""
+        from ...ir.program_combination import why_alone
         from ...runtime.executable import Executable
-        from ...runtime.side_by_side import why_alone
 
         program = self.executable.program if isinstance(self.executable, Executable) else None
-        return None if program is None or why_alone(program) else program
+        return None if program is None or program.outputs or why_alone(program) else program
 
     def call(self, arrays: Sequence[NDArray], numbers: Sequence[float]) -> None:
         """Update arrays of the types of the specialization."""

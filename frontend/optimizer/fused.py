@@ -1,6 +1,6 @@
 """Updates of all weights of a device in one native call.
 
-The programs of the weights' rules run side by side (`runtime/side_by_side.py`). Weights with equal numbers (learning
+The programs of the weights' rules run in parallel (`ir/program_combination.py`). Weights with equal numbers (learning
 rate, decay, count of updates, ...) share them: other rates are other numbers in memory, and compile nothing.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from ...ir.caches import Cache
+from ...ir.program_combination import Use, parallel
 from ...ir.types import DType, TensorType
 from ...runtime.device import Device
 from ...runtime.executable import Executable
@@ -21,7 +22,6 @@ from ...runtime.function import Call, Function, Specialization, after_call, befo
 from ...runtime.host_device import HOST
 from ...runtime.modes import hooks, modes
 from ...runtime.random_keys import next_key
-from ...runtime.side_by_side import Use, side_by_side
 from ...runtime.writes import WrittenTogether
 from ..ndarray import NDArray
 from ..ndarray.scalars import ScalarBlock
@@ -195,7 +195,7 @@ class FusedUpdate:
                 draws.append(key.draws)
             uses.append(Use(update.program, tuple(positions)))
         name = self._updates[0].rule.name
-        made = Specialization(Executable(side_by_side(name, inputs, uses)), name)
+        made = Specialization(Executable(parallel(name, inputs, uses)), name)
         return _Run(made, ScalarBlock.on(HOST, "f" * count), np.zeros((len(draws), 4), np.uint32), draws)
 
     def _launch(self, run: _Run, numbers: Sequence[float]) -> None:

@@ -20,16 +20,16 @@ PROGRAM = Program(
     inputs=(PLAIN, BLOCKED, TensorType((4,), DType.U32)),
     outputs=(PLAIN,),
     parameters=frozenset({1}),
-    launches=(
+    steps=(
         Launch(
             "k",
             (Place(Space.INPUT, 0), Place(Space.ARENA, 0, 64), -3, Place(Space.OUTPUT, 0)),
             *(6, 9, "contract", (1,), "no schedule takes it"),
         ),
         Launch("other", (Place(Space.OUTPUT, 0),), 1, 1),
+        Copy(Place(Space.OUTPUT, 0), Place(Space.CONSTANT, 0, 8), 24),
     ),
     prepare=(Launch("p", (Place(Space.INPUT, 1), Place(Space.PREPARED)), 1, 1),),
-    copies=(Copy(Place(Space.OUTPUT, 0), Place(Space.CONSTANT, 0, 8), 24),),
     arena_bytes=128,
     prepared_bytes=256,
     constants=bytes(range(32)),
@@ -38,7 +38,7 @@ PROGRAM = Program(
     random=RandomKey(2, 3),
     elementwise=frozenset({0}),
     names=("data", "conv0"),
-    groups=(2,),
+    groups=(2, 1),
 )
 
 
@@ -84,19 +84,7 @@ def changed(**fields: Any) -> bytes:
         {"inputs": [[[2, 3], "f33", None]]},
         {"inputs": [[[2, -3], "f32", None]]},
         {"outputs": [[[2, 3], "f32", [0, []]]]},
-        {"launches": [["k", [["input", 3, 0]], 1, 1, "", []]]},
-        {"launches": [["k", [["output", 0, 25]], 1, 1, "", []]]},
-        {"launches": [["k", [["nowhere", 0, 0]], 1, 1, "", []]]},
-        {"launches": [["k", [True], 1, 1, "", []]]},
-        {"launches": [["k", [], -1, 1, "", []]]},
-        {"launches": [[5, [], 1, 1, "", []]]},
-        {"launches": [["k"]]},
-        {"launches": [["k", [], 1, 1, "", [2]]]},
-        {"launches": [["k", [], 1, 1, 0, []]]},
         {"names": [1, 2]},
-        {"copies": [[["output", 1, 0], ["constant", 0, 0], 8]]},
-        {"copies": [[["output", 0, 0], ["constant", 0, 9], 24]]},
-        {"copies": [[["output", 0, 1], ["constant", 0, 0], 24]]},
         {"name": None},
         {"prepare": 7},
         {"groups": [1]},
@@ -110,7 +98,31 @@ def test_inconsistent_headers_are_refused(fields: dict[str, Any]) -> None:
         program_from_bytes(changed(**fields))
 
 
-@pytest.mark.parametrize("data", [b"", b"mxfprog3", b"x" * 100, b"mxfprog3" + struct.pack("<Q", 2) + b"[]"], ids=str)
+@pytest.mark.parametrize(
+    ("message", "step"),
+    [
+        ("an input has number 3", ["launch", "k", [["input", 3, 0]], 1, 1, "", [], ""]),
+        ("byte 25 is outside of output 0", ["launch", "k", [["output", 0, 25]], 1, 1, "", [], ""]),
+        ("space 'nowhere' is unknown", ["launch", "k", [["nowhere", 0, 0]], 1, 1, "", [], ""]),
+        ("True is not an integer", ["launch", "k", [True], 1, 1, "", [], ""]),
+        ("a count is -1", ["launch", "k", [], -1, 1, "", [], ""]),
+        ("5 is not a string", ["launch", 5, [], 1, 1, "", [], ""]),
+        ("the program's header is damaged", ["launch", "k"]),
+        ("a layer has number 2", ["launch", "k", [], 1, 1, "", [2], ""]),
+        ("0 is not a string", ["launch", "k", [], 1, 1, 0, [], ""]),
+        ("an output has number 1", ["copy", ["output", 1, 0], ["constant", 0, 0], 8]),
+        ("leaves constant 0", ["copy", ["output", 0, 0], ["constant", 0, 9], 24]),
+        ("leaves output 0", ["copy", ["output", 0, 1], ["constant", 0, 0], 24]),
+        ("a step 'jump' is unknown", ["jump", "k"]),
+        ("the program's header is damaged", []),
+    ],
+)
+def test_inconsistent_steps_are_refused(message: str, step: list[Any]) -> None:
+    with pytest.raises(ManifestError, match=message):
+        program_from_bytes(changed(steps=[step], groups=[]))
+
+
+@pytest.mark.parametrize("data", [b"", b"mxfprog4", b"x" * 100, b"mxfprog4" + struct.pack("<Q", 2) + b"[]"], ids=str)
 def test_foreign_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(ManifestError):
         program_from_bytes(data)

@@ -9,25 +9,27 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.frontend.ndarray import linked_tape
+from mxforge.frontend.ndarray.linked_tape import _LinkedTape
 from mxforge.ir.caches import clear_caches
 from mxforge.runtime import executable as executables
-from mxforge.runtime.linked import LinkedProgram
 
 nd, autograd = mx.nd, mx.autograd
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[LinkedProgram]:
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[_LinkedTape]:
     """The linked programs that run, in order. No structure of a tape is known at the start."""
     clear_caches()
-    found: list[LinkedProgram] = []
-    run = LinkedProgram.run
+    found: list[_LinkedTape] = []
+    run = _LinkedTape.run
 
-    def noted(self: LinkedProgram, inputs: Any, outputs: Any) -> None:
-        found.append(self)
-        run(self, inputs, outputs)
+    def noted(self: _LinkedTape, *arguments: Any) -> Any:
+        gradients = run(self, *arguments)
+        if gradients is not None:
+            found.append(self)
+        return gradients
 
-    monkeypatch.setattr(LinkedProgram, "run", noted)
+    monkeypatch.setattr(_LinkedTape, "run", noted)
     return found
 
 
@@ -53,7 +55,7 @@ def passes(forward: Callable[..., Any], variables: Any, count: int = 3) -> list[
 
 
 def test_a_tape_with_much_scratch_memory_is_linked_at_once(
-    runs: list[LinkedProgram], monkeypatch: pytest.MonkeyPatch
+    runs: list[_LinkedTape], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forward(x: Any) -> Any:
         for _ in range(6):
@@ -68,7 +70,7 @@ def test_a_tape_with_much_scratch_memory_is_linked_at_once(
     assert passes(forward, [variable(30, 30)]) == calm and len(runs) == 3
 
 
-def test_gradients_are_the_same_from_the_second_pass_on(runs: list[LinkedProgram]) -> None:
+def test_gradients_are_the_same_from_the_second_pass_on(runs: list[_LinkedTape]) -> None:
     """Sums of gradients, copies of cotangents, views and products."""
     x, w, b = variable(4, 6), variable(5, 6, seed=1), variable(5, seed=2)
 
@@ -81,7 +83,7 @@ def test_gradients_are_the_same_from_the_second_pass_on(runs: list[LinkedProgram
     assert len(runs) == 2 and runs[0] is runs[1]
 
 
-def test_a_few_calls_are_linked_at_once(runs: list[LinkedProgram]) -> None:
+def test_a_few_calls_are_linked_at_once(runs: list[_LinkedTape]) -> None:
     net = mx.gluon.nn.Dense(3, in_units=4)
     net.initialize()
     net.hybridize()
@@ -99,7 +101,7 @@ def test_a_few_calls_are_linked_at_once(runs: list[LinkedProgram]) -> None:
     np.testing.assert_allclose(net.weight.grad().asnumpy(), gradient, rtol=1e-5, atol=1e-6)
 
 
-def test_another_structure_is_another_program(runs: list[LinkedProgram]) -> None:
+def test_another_structure_is_another_program(runs: list[_LinkedTape]) -> None:
     """Which arrays the variables are does not matter, but that two operands are the same."""
     x, w = variable(3), variable(3, seed=1)
     passes(lambda x, w: x * w, (x, w))
@@ -110,7 +112,7 @@ def test_another_structure_is_another_program(runs: list[LinkedProgram]) -> None
     assert len(runs) == 9 and len({id(r) for r in runs}) == 2
 
 
-def test_gradients_that_are_added(runs: list[LinkedProgram]) -> None:
+def test_gradients_that_are_added(runs: list[_LinkedTape]) -> None:
     x, w = variable(3, req="add"), variable(3, seed=1)
     for number in range(1, 4):
         with autograd.record():
@@ -121,7 +123,7 @@ def test_gradients_that_are_added(runs: list[LinkedProgram]) -> None:
     assert len(runs) == 3
 
 
-def test_weighted_heads_and_a_graph_that_is_kept(runs: list[LinkedProgram]) -> None:
+def test_weighted_heads_and_a_graph_that_is_kept(runs: list[_LinkedTape]) -> None:
     x = variable(3)
     for _ in range(2):
         with autograd.record():
@@ -133,7 +135,7 @@ def test_weighted_heads_and_a_graph_that_is_kept(runs: list[LinkedProgram]) -> N
     assert len(runs) == 4
 
 
-def test_grad_returns_arrays_of_its_own(runs: list[LinkedProgram]) -> None:
+def test_grad_returns_arrays_of_its_own(runs: list[_LinkedTape]) -> None:
     x, w = variable(3), variable(3, seed=1)
     before = bits([x.grad, w.grad])
     seed = nd.array([1.0, 2.0, 3.0])
@@ -145,7 +147,7 @@ def test_grad_returns_arrays_of_its_own(runs: list[LinkedProgram]) -> None:
     assert bits([x.grad, w.grad]) == before and len(runs) == 1
 
 
-def test_a_gradient_that_the_graph_reads_is_not_overwritten_early(runs: list[LinkedProgram]) -> None:
+def test_a_gradient_that_the_graph_reads_is_not_overwritten_early(runs: list[_LinkedTape]) -> None:
     """x.grad is an operand of y: the gradient of w reads it after that of x is computed."""
     x, w = variable(3), variable(3, seed=1)
     for step in range(3):
@@ -158,7 +160,7 @@ def test_a_gradient_that_the_graph_reads_is_not_overwritten_early(runs: list[Lin
     assert len(runs) == 2
 
 
-def test_arrays_that_share_a_gradient(runs: list[LinkedProgram]) -> None:
+def test_arrays_that_share_a_gradient(runs: list[_LinkedTape]) -> None:
     x, w, gradient = nd.array([1.0, 2.0]), nd.array([3.0, 4.0]), nd.zeros(2)
     autograd.mark_variables([x, w], [gradient, gradient])
     for _ in range(2):
@@ -170,7 +172,7 @@ def test_arrays_that_share_a_gradient(runs: list[LinkedProgram]) -> None:
 
 
 @pytest.mark.parametrize("calls", [1, 2])
-def test_moving_statistics_follow_each_call(runs: list[LinkedProgram], calls: int) -> None:
+def test_moving_statistics_follow_each_call(runs: list[_LinkedTape], calls: int) -> None:
     """Statistics that one program replaces. A second call replaces them again, so the calls run one by one."""
 
     def train(steps: int) -> list[bytes]:
@@ -192,7 +194,7 @@ def test_moving_statistics_follow_each_call(runs: list[LinkedProgram], calls: in
         assert train(3) == linked
 
 
-def test_a_function_in_python_is_called_by_the_tape(runs: list[LinkedProgram]) -> None:
+def test_a_function_in_python_is_called_by_the_tape(runs: list[_LinkedTape]) -> None:
     class Double(autograd.Function):
         def forward(self, x: Any) -> Any:
             return 2 * x
@@ -209,11 +211,13 @@ def test_a_function_in_python_is_called_by_the_tape(runs: list[LinkedProgram]) -
     assert not runs
 
 
-def test_profilers_see_the_launches_of_a_linked_tape(runs: list[LinkedProgram]) -> None:
+def test_profilers_see_the_launches_of_a_linked_tape(runs: list[_LinkedTape]) -> None:
     x, w = variable(3), variable(3, seed=1)
     passes(lambda x, w: nd.exp(x) * w, (x, w), 1)
     seen: list[str] = []
-    executables.listen(lambda program, launch, start, end: seen.append(program.name))
+    executables.listen(
+        lambda program, launch, start, end: seen.append(program.label(launch) if launch else program.name)
+    )
     try:
         passes(lambda x, w: nd.exp(x) * w, (x, w), 1)
     finally:

@@ -147,7 +147,7 @@ def test_kernel_declarations() -> None:
 
 
 def launching(*arguments: Place | int, symbol: str = "k", count: int = 1) -> Program:
-    return replace(PROGRAM, launches=(Launch(symbol, arguments, count, 1, "row", (0,)),))
+    return replace(PROGRAM, steps=(Launch(symbol, arguments, count, 1, "row", (0,)),))
 
 
 BROKEN_PROGRAMS = [
@@ -156,12 +156,12 @@ BROKEN_PROGRAMS = [
     (r"arena\+129 is outside its space of 128 bytes", launching(Place(Space.ARENA, 0, 129))),
     (r"output1\+17 is outside its space of 16 bytes", launching(Place(Space.OUTPUT, 1, 17))),
     ("count -1", launching(count=-1)),
-    ("output 2 does not exist", replace(PROGRAM, copies=(Copy(Place(Space.OUTPUT, 2), Place(Space.INPUT), 16),))),
+    ("output 2 does not exist", replace(PROGRAM, steps=(Copy(Place(Space.OUTPUT, 2), Place(Space.INPUT), 16),))),
     (
         r"input1\+0 is outside its space",
-        replace(PROGRAM, copies=(Copy(Place(Space.OUTPUT), Place(Space.INPUT, 1), 24),)),
+        replace(PROGRAM, steps=(Copy(Place(Space.OUTPUT), Place(Space.INPUT, 1), 24),)),
     ),
-    ("neither an output nor state", replace(PROGRAM, copies=(Copy(Place(Space.INPUT), Place(Space.OUTPUT), 8),))),
+    ("neither an output nor state", replace(PROGRAM, steps=(Copy(Place(Space.INPUT), Place(Space.OUTPUT), 8),))),
     ("state .* is out of range", replace(PROGRAM, state=(2,))),
     ("the random key is input 2", replace(PROGRAM, random=RandomKey(2, 1))),
     ("is not a parameter, but the launch is in", replace(PROGRAM, parameters=frozenset[int]())),

@@ -7,11 +7,11 @@ import random
 import numpy as np
 import pytest
 from mxforge.codegen.llvm.target import AVX512
+from mxforge.ir.assign_offsets import ALIGNMENT, Block, assign_offsets
 from mxforge.ir.dialects.core import Concat, CoreBuilder, Fused, Relayout, Reshape, Slice
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.types import DType, Layout
 from mxforge.passes.assign_layouts import AssignLayouts
-from mxforge.passes.assign_offsets import ALIGNMENT, Block, assign_offsets
 from mxforge.passes.fuse import Fuse
 from mxforge.passes.manager import Context
 from mxforge.passes.plan_memory import Sharing, View, physical_strides, share_memory

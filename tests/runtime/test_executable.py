@@ -17,7 +17,7 @@ from mxforge.codegen.manifest import program_to_bytes
 from mxforge.ir.caches import clear_caches
 from mxforge.ir.dialects.core.builder import CoreBuilder
 from mxforge.ir.graph import Graph
-from mxforge.ir.program import Copy, Launch, Place, Program, Space
+from mxforge.ir.program import Copy, Launch, Place, Program, Space, Step
 from mxforge.ir.settings import Settings
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_program
@@ -79,16 +79,13 @@ def program(
     code: bytes,
     inputs: int,
     outputs: int,
-    launches: Sequence[Launch],
+    steps: Sequence[Step],
     prepare: Sequence[Launch] = (),
-    copies: Sequence[Copy] = (),
 ) -> Program:
     constants = np.full(LENGTH, 100).tobytes()
     types = (VECTOR,) * inputs, (VECTOR,) * outputs
     size = VECTOR.nbytes
-    return Program(
-        "p", *types, frozenset({0}), tuple(launches), tuple(prepare), tuple(copies), size, size, constants, (code,)
-    )
+    return Program("p", *types, frozenset({0}), tuple(steps), tuple(prepare), size, size, constants, (code,))
 
 
 def run(executable: Executable, inputs: Sequence[np.ndarray], outputs: int, version: int = 0) -> list[np.ndarray]:
@@ -181,7 +178,7 @@ def test_prepared_values_follow_the_version(code: bytes) -> None:
 
 def test_results_that_no_launch_computes_are_copied(code: bytes) -> None:
     copies = [Copy(OUT[0], IN[0], VECTOR.nbytes), Copy(OUT[1], CONSTANT, VECTOR.nbytes)]
-    first, second = run(Executable(program(code, 1, 2, [], (), copies)), [vector(3)], 2)
+    first, second = run(Executable(program(code, 1, 2, copies)), [vector(3)], 2)
     assert (first == vector(3)).all() and (second == 100).all()
 
 
@@ -208,11 +205,18 @@ def test_direct_calls_of_several_launches(code: bytes) -> None:
         x += 7
 
 
-def test_programs_that_prepare_or_copy_have_no_direct_call(code: bytes) -> None:
+def test_direct_calls_copy(code: bytes) -> None:
+    steps = [launch(IN[0], IN[0], OUT[0]), Copy(OUT[1], OUT[0], VECTOR.nbytes), launch(OUT[1], IN[0], OUT[0])]
+    direct = Executable(program(code, 1, 2, steps)).direct_call()
+    assert direct is not None
+    x, first, second = (vector(k) for k in range(3))
+    direct(x.ctypes.data, first.ctypes.data, second.ctypes.data)
+    assert (first == 3 * x).all() and (second == 2 * x).all()
+
+
+def test_programs_that_prepare_have_no_direct_call(code: bytes) -> None:
     steps = [launch(PREPARED, IN[0], OUT[0])]
-    copies = [Copy(OUT[0], IN[0], VECTOR.nbytes)]
     assert Executable(program(code, 1, 1, steps, [launch(IN[0], IN[0], PREPARED)])).direct_call() is None
-    assert Executable(program(code, 1, 1, [], (), copies)).direct_call() is None
 
 
 def test_a_direct_call_refuses_what_it_cannot_run(code: bytes) -> None:
@@ -258,10 +262,8 @@ def test_bound_call_follows_the_version_of_parameters(code: bytes) -> None:
 
 
 def test_programs_that_have_no_bound_call(code: bytes) -> None:
-    copied = program(code, 1, 1, [], (), [Copy(OUT[0], IN[0], VECTOR.nbytes)])
     two_results = program(code, 1, 2, [launch(IN[0], CONSTANT, OUT[0]), launch(CONSTANT, CONSTANT, OUT[1])])
-    for refused in (copied, two_results):
-        assert Executable(refused).bound_call(0, list) is None
+    assert Executable(two_results).bound_call(0, list) is None
 
 
 @pytest.mark.parametrize("grain", [1, 3, 1000])

@@ -1,7 +1,7 @@
 """The update of one weight by an optimizer's rule, as a node that replaces its operands in place.
 
 Its numbers (learning rate, decay, ...) are operands too, so a program of updates serves all their values. Programs of
-several weights are combinations of these (`runtime/side_by_side.py`).
+several weights are combinations of these (`ir/program_combination.py`).
 """
 
 from __future__ import annotations

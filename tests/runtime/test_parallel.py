@@ -1,4 +1,4 @@
-"""Combinations of programs: their launches run in groups, each program on its own memory."""
+"""Programs in parallel: their steps run in groups, each program on memory of its own."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from mxforge.codegen.dynamic import compile_dynamic
 from mxforge.ir.dialects.mx.operator import lookup
 from mxforge.ir.graph import Graph, GraphBuilder
-from mxforge.ir.program import Program
+from mxforge.ir.program import HostFunction, Program
+from mxforge.ir.program_combination import Use, parallel
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_program
 from mxforge.passes.manager import Options
 from mxforge.runtime.executable import Executable
 from mxforge.runtime.host_device import HOST
-from mxforge.runtime.side_by_side import Use, side_by_side
 
 
 def centred(size: int) -> Graph:
@@ -39,10 +39,10 @@ def programs() -> list[Program]:
 def test_programs_run_on_their_own_operands(programs: list[Program]) -> None:
     assert len(programs) == 3
     types = [t for p in programs for t in p.inputs]
-    made = side_by_side("all", types, [Use(p, (2 * i, 2 * i + 1)) for i, p in enumerate(programs)])
+    made = parallel("all", types, [Use(p, (2 * i, 2 * i + 1)) for i, p in enumerate(programs)])
     verify_program(made)
     assert set(made.code) == {code for p in programs for code in p.code}
-    assert len(made.groups) == max(len(p.launches) for p in programs)
+    assert len(made.groups) == max(len(p.steps) for p in programs)
     assert made.state == (0, 2, 4)
     arrays = [np.random.default_rng(i).standard_normal(t.shape, np.float32) for i, t in enumerate(types)]
     executable = Executable(made)
@@ -55,7 +55,7 @@ def test_programs_run_on_their_own_operands(programs: list[Program]) -> None:
 
 def test_programs_share_inputs(programs: list[Program]) -> None:
     small = programs[0]
-    made = side_by_side("two", [small.inputs[0]] * 3, [Use(small, (0, 2)), Use(small, (1, 2))])
+    made = parallel("two", [small.inputs[0]] * 3, [Use(small, (0, 2)), Use(small, (1, 2))])
     first, second, given = (np.arange(9, dtype=np.float32) * i for i in range(3))
     Executable(made).run([a.ctypes.data for a in (first, second, given)], [])
     assert (first == 2 * (given - given.mean())).all() and (second == first).all()
@@ -64,7 +64,7 @@ def test_programs_share_inputs(programs: list[Program]) -> None:
 def test_programs_that_cannot_be_combined(programs: list[Program]) -> None:
     small = programs[0]
     with pytest.raises(ValueError, match="has outputs"):
-        side_by_side("none", small.inputs, [Use(replace(small, outputs=small.inputs[:1]), (0, 1))])
-    fixed = replace(small, launches=(replace(small.launches[0], symbol="k_0"),))
-    with pytest.raises(ValueError, match="code for fixed shapes: k_0"):
-        side_by_side("none", small.inputs, [Use(fixed, (0, 1))])
+        parallel("none", small.inputs, [Use(replace(small, outputs=small.inputs[:1]), (0, 1))])
+    function = HostFunction("host0", lambda x: [x], small.inputs[:1], small.inputs[:1])
+    with pytest.raises(ValueError, match="calls Python functions"):
+        parallel("none", small.inputs, [Use(replace(small, functions=(function,)), (0, 1))])

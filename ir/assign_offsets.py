@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import insort
 from dataclasses import field
 
-from ..ir.lazy_dataclass import dataclass
-from ..ir.symbolic import deferred
+from .lazy_dataclass import dataclass
+from .symbolic import deferred
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 
