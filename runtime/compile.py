@@ -7,18 +7,12 @@ start runs no pass and does not import LLVM.
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
-import platform
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import astuple, replace
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from ..codegen.llvm.cpu import Cpu
 from ..codegen.llvm.shared import share_code
@@ -32,7 +26,8 @@ from ..ir.locks import ForkSafeLock
 from ..ir.program import Program
 from ..ir.settings import Settings, settings
 from ..passes.manager import Options
-from .cache import DiskCache
+from .cache import default_cache
+from .compiler_identity import compiler_identity
 from .device import Device, Runnable
 from .dynamic import DynamicPrograms
 from .elf import LinkError
@@ -43,8 +38,6 @@ from .watch import watched
 if TYPE_CHECKING:
     from ..codegen.dynamic_program import DynamicProgram
 
-_PACKAGE = Path(__file__).resolve().parent.parent
-_COMPILER_FOLDERS = ("ir", "passes", "codegen")
 _REMEMBERED = 4096  # executables; each loaded program takes three mappings of the 65530 that Linux allows a process
 
 _REMEMBERED_BYTES = 32 << 20  # users of a program hold it too, so the limit applies to unused programs
@@ -257,7 +250,7 @@ def kernel_store(target: Target) -> CodeStore:
         return NO_STORE
     from .kernel_store import KernelStore
 
-    return KernelStore(target, _disk(), compiler_identity())
+    return KernelStore(target, default_cache(), compiler_identity())
 
 
 @contextmanager
@@ -279,39 +272,12 @@ def _digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-@cache
-def compiler_identity() -> str:
-    """A digest of the compiler: the names, sizes and times of its files, the versions of Python and NumPy, and the
-    machine's architecture."""
-    digest = hashlib.sha256(f"{platform.python_version()} {np.__version__} {platform.machine()}".encode())
-    for folder in _COMPILER_FOLDERS:
-        for line in sorted(_files_in(str(_PACKAGE / folder), folder)):
-            digest.update(line.encode())
-    return digest.hexdigest()
-
-
-def _files_in(folder: str, name: str) -> Iterator[str]:
-    """The name, size and time of each Python file in a folder, which is `name` in the package."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir():
-                yield from _files_in(entry.path, f"{name}/{entry.name}")
-            elif entry.name.endswith(".py"):
-                status = entry.stat()
-                yield f"{name}/{entry.name} {status.st_size} {status.st_mtime_ns}\n"
-
-
 def _read(key: str) -> bytes | None:
     """What the disk has under this key. None if MXFORGE_DUMP asks for the stages of compilations, or if kernels are
     captured: then all compile."""
-    return None if settings().dump is not None or _captures else _disk().get(key)
+    return None if settings().dump is not None or _captures else default_cache().get(key)
 
 
 def _write(key: str, data: bytes) -> None:
     if not _captures:
-        _disk().put(key, data)
-
-
-@cache
-def _disk() -> DiskCache:
-    return DiskCache()
+        default_cache().put(key, data)

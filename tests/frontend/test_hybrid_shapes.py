@@ -31,7 +31,7 @@ SHAPES = ((2, 3, 20, 24), (3, 3, 28, 20), (4, 3, 24, 32), (5, 3, 40, 24))
 def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Caches are empty, that on disk too."""
     disk = DiskCache(tmp_path / "cache")
-    monkeypatch.setattr(compile, "_disk", lambda: disk)
+    monkeypatch.setattr(compile, "default_cache", lambda: disk)
     clear_caches()
     yield
     clear_caches()

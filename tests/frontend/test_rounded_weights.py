@@ -22,7 +22,7 @@ X = mx.nd.array(np.random.default_rng(0).standard_normal((2, 3, 8, 8)), dtype="f
 def _disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Caches are empty, that on disk too."""
     disk = DiskCache(tmp_path / "cache")
-    monkeypatch.setattr(compile, "_disk", lambda: disk)
+    monkeypatch.setattr(compile, "default_cache", lambda: disk)
     clear_caches()
     yield
     clear_caches()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +26,8 @@ from mxforge.ir.verifier import verify_program
 from mxforge.passes.manager import Options
 from mxforge.runtime import executable as executables
 from mxforge.runtime.arena import ScratchPool
-from mxforge.runtime.compile import compiler_identity, disk_key, executable_for
+from mxforge.runtime.compile import disk_key, executable_for
+from mxforge.runtime.compiler_identity import compiler_identity, identity_of
 from mxforge.runtime.device import DeviceAddress, DeviceError
 from mxforge.runtime.executable import Executable, listen
 from mxforge.runtime.host import host_target
@@ -376,7 +379,7 @@ def test_a_damaged_program_is_compiled_again(monkeypatch: pytest.MonkeyPatch) ->
             if key == program:
                 kept["stored"] = data
 
-    monkeypatch.setattr("mxforge.runtime.compile._disk", Disk)
+    monkeypatch.setattr("mxforge.runtime.compile.default_cache", Disk)
     clear_caches()
     check_sum_of_squares(executable_for(sum_of_squares()))  # type: ignore[arg-type]
     assert kept["stored"] == program_to_bytes(good.program)
@@ -387,6 +390,22 @@ def test_keys_distinguish_targets_and_options() -> None:
     other = host_target(threads=target.threads + 1)
     keys = {disk_key(graph, o, t) for o in (Options(), Options(training=True)) for t in (target, other)}
     assert len(keys) == 4 and len(compiler_identity()) == 64
+
+
+def test_the_identity_of_a_compiler_follows_the_content_of_its_files(tmp_path: Path) -> None:
+    """Another time or place of equal files is the same compiler."""
+
+    def package(name: str, text: str, seconds: int) -> str:
+        for folder in ("ir", "passes/inner", "codegen"):
+            (tmp_path / name / folder).mkdir(parents=True, exist_ok=True)
+        path = tmp_path / name / "passes" / "inner" / "one.py"
+        path.write_text(text)
+        os.utime(path, (seconds, seconds))
+        return identity_of(tmp_path / name)
+
+    first = package("a", "x = 1", 100)
+    assert package("a", "x = 1", 200) == package("b", "x = 1", 300) == first
+    assert package("a", "x = 2", 400) != first
 
 
 WARM = """

@@ -92,14 +92,14 @@ class _Misses:
     def __init__(self, target: CpuTarget) -> None:
         self.library, self.missing = read_library(target.cpu), list[str]()
 
-    def find(self, text: str) -> bytes:
+    def find(self, text: str) -> bytes | None:
         found = self.library.find(text)
         if found is None and is_portable(text):
             self.missing.append(text)
-        return found or b"\xc3"
+        return found
 
     def add(self, text: str, code: bytes) -> None:
-        raise AssertionError("every kernel was found")
+        """A text that is missing, or not portable, is compiled."""
 
 
 @pytest.mark.parametrize("level", LEVELS)

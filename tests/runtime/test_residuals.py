@@ -130,7 +130,7 @@ def test_a_derivative_is_read_from_disk(
     made: list[Derivative], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A warm start neither differentiates nor compiles, and computes the same bits."""
-    monkeypatch.setattr(compiling, "_disk", lambda: disk)
+    monkeypatch.setattr(compiling, "default_cache", lambda: disk)
     disk = DiskCache(tmp_path)
     net, x = network(), nd.array(np.random.default_rng(0).standard_normal((3, 16, 6, 5)))
 
@@ -150,7 +150,7 @@ def test_a_derivative_is_read_from_disk(
 def test_a_derivative_whose_program_was_evicted_is_compiled_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(compiling, "_disk", lambda: disk)
+    monkeypatch.setattr(compiling, "default_cache", lambda: disk)
     disk = DiskCache(tmp_path)
     net = mx.gluon.nn.Dense(5, in_units=6)
     net.initialize(mx.init.One())
