@@ -16,13 +16,13 @@ from weakref import WeakKeyDictionary
 
 from ..codegen.llvm.cpu import Cpu
 from ..codegen.llvm.shared import share_code
-from ..codegen.manifest import program_from_bytes, program_to_bytes
 from ..codegen.target import Target
 from ..ir.caches import Cache
 from ..ir.code_store import NO_STORE, CodeStore
 from ..ir.collection import collection_paused
 from ..ir.graph import Graph
 from ..ir.locks import ForkSafeLock
+from ..ir.manifest import program_from_bytes, program_to_bytes
 from ..ir.program import Program
 from ..ir.settings import Settings, settings
 from ..passes.manager import Options

@@ -1,7 +1,7 @@
 """Folders of compiled models, which `mxforge compile` writes and `load_compiled` reads.
 
     FOLDER/manifest.json   version, inputs and outputs, the machine that the code needs, sizes and checksums
-    FOLDER/program.bin     launches and machine code: codegen/manifest.py's format
+    FOLDER/program.bin     launches and machine code: ir/manifest.py's format
     FOLDER/memory.bin      parameters, packed weights and constants, laid out as the kernels read them
 
 The program in the folder has no parameters. They are in one block, its last input, which is mapped from `memory.bin`.
@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 from ..codegen.llvm.target import CpuTarget
-from ..codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
 from ..ir.file_errors import names_file
 from ..ir.lazy_dataclass import dataclass
+from ..ir.manifest import ManifestError, program_from_bytes, program_to_bytes
 from ..ir.program import Program
 from ..ir.suggestions import see
 from ..ir.types import DType, TensorType

@@ -36,12 +36,12 @@ import numpy as np
 from mutations import Random, mutate_bytes, mutate_text_of_json
 from mxforge.codegen.llvm.schedule.kinds import RegisterTile, TileSchedule, WinogradSchedule
 from mxforge.codegen.llvm.schedule.tuned import entry_of
-from mxforge.codegen.manifest import ManifestError, program_from_bytes
 from mxforge.frontend.artifacts import ArtifactError, pickles
 from mxforge.frontend.artifacts.named_arrays import read_safetensors, write_safetensors
 from mxforge.frontend.artifacts.numpy_files import read_npy, read_npz
 from mxforge.frontend.optimizer import states
 from mxforge.frontend.optimizer.updater import load_states
+from mxforge.ir.manifest import ManifestError, program_from_bytes
 from mxforge.runtime.compiled_folder import MANIFEST, PROGRAM, CompiledFolderError, read_folder
 from mxforge.runtime.threads import get_num_threads, set_num_threads
 from mxforge.runtime.tuning import TuningError, read_tables, write_tables

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from compiled import compiled
-from mxforge.codegen.manifest import program_from_bytes, program_to_bytes
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph
+from mxforge.ir.manifest import program_from_bytes, program_to_bytes
 from mxforge.ir.printer import print_program
 from mxforge.ir.settings import settings
 from mxforge.ir.types import DType

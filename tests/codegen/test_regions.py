@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from compiled import Array, check, compiled, run_program
-from mxforge.codegen.manifest import ManifestError, program_to_bytes
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph, Value
+from mxforge.ir.manifest import ManifestError, program_to_bytes
 from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mxforge.codegen.llvm.compile import compile_object
-from mxforge.codegen.manifest import program_to_bytes
 from mxforge.ir.caches import clear_caches
 from mxforge.ir.dialects.core.builder import CoreBuilder
 from mxforge.ir.graph import Graph
+from mxforge.ir.manifest import program_to_bytes
 from mxforge.ir.program import Copy, Launch, Place, Program, Space, Step
 from mxforge.ir.settings import Settings
 from mxforge.ir.types import DType, TensorType

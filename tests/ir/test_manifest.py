@@ -8,8 +8,8 @@ import struct
 from typing import Any
 
 import pytest
-from mxforge.codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
 from mxforge.ir.graph import RandomKey
+from mxforge.ir.manifest import ManifestError, program_from_bytes, program_to_bytes
 from mxforge.ir.program import Copy, Launch, Place, Program, Space
 from mxforge.ir.types import DType, Layout, TensorType
 

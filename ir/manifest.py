@@ -14,9 +14,9 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from ..ir.graph import Check, RandomKey
-from ..ir.program import Copy, Launch, Place, Program, Space, Step
-from ..ir.types import DType, Layout, TensorType
+from .graph import Check, RandomKey
+from .program import Copy, Launch, Place, Program, Space, Step
+from .types import DType, Layout, TensorType
 
 _MAGIC = b"mxfprog4"
 _PREFIX = struct.Struct("<8sQ")
