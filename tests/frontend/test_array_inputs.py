@@ -116,7 +116,8 @@ def test_a_key_that_selects_all_can_be_assigned_while_recording(key: Any, shape:
 
 def test_a_scalar_can_be_assigned_while_recording() -> None:
     with mx.util.np_shape():
-        x, y, z = mx.nd.array(np.array(3.0)), mx.nd.zeros(()), mx.nd.zeros(())
+        x: Any = mx.nd.array(np.array(3.0))
+        y, z = mx.nd.zeros(()), mx.nd.zeros(())
         x.attach_grad()
         with mx.autograd.record():
             mx.nd.square(x, out=y)

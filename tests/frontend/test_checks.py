@@ -28,7 +28,7 @@ class Normalized(mx.gluon.HybridBlock):
     def __init__(self) -> None:
         super().__init__()
         with self.name_scope():
-            self.norm = mx.gluon.nn.BatchNorm(in_channels=2)
+            self.norm: Any = mx.gluon.nn.BatchNorm(in_channels=2)
             self.drop = mx.gluon.nn.Dropout(0.5)
 
     def hybrid_forward(self, F: Any, table: Any, indices: Any) -> Any:
@@ -40,7 +40,7 @@ def indices(*numbers: float) -> Any:
 
 
 @pytest.mark.parametrize("flags", [{}, {"static_alloc": True, "static_shape": True}], ids=str)
-def test_hybridized_blocks(flags: dict[str, bool]) -> None:
+def test_hybridized_blocks(flags: Any) -> None:
     """With the first extent, and with others, which dynamic programs serve."""
     block = Rows()
     block.hybridize(**flags)
@@ -70,7 +70,8 @@ def test_recorded_calls() -> None:
 
 
 def test_executors() -> None:
-    symbol = mx.sym.take(mx.sym.var("table"), mx.sym.var("indices"), mode="raise") * 2
+    taken: Any = mx.sym.take(mx.sym.var("table"), mx.sym.var("indices"), mode="raise")
+    symbol = taken * 2
     given = {"table": nd.array(TABLE), "indices": indices(0, 1)}
     executor = symbol.bind(mx.cpu(), given, args_grad={"table": nd.zeros((2, 2))}, grad_req={"table": "write"})
     for training in (False, True, False):
@@ -84,7 +85,7 @@ def test_executors() -> None:
 
 
 def test_checks_beside_states_and_random_numbers() -> None:
-    net = Normalized()
+    net: Any = Normalized()
     net.initialize()
     net.hybridize()
     table = nd.array([[0, 8], [4, 0]])
@@ -143,13 +144,14 @@ def test_ctc_loss() -> None:
 
 def test_text_of_a_graph_with_checks() -> None:
     from mxforge.frontend.symbol.function import SymbolFunction
+    from mxforge.ir.target import REFERENCE
     from mxforge.ir.types import DType, TensorType
     from mxforge.passes.decompose import Decompose
     from mxforge.passes.manager import Context, Options, run_passes
 
     symbol = mx.sym.take(mx.sym.var("table"), mx.sym.var("indices"), mode="raise")
     types = [TensorType((2, 2), DType.F32), TensorType((3,), DType.F32)]
-    graph = run_passes((Decompose(),), SymbolFunction(symbol).graph(types), Context(None, Options()))
+    graph = run_passes((Decompose(),), SymbolFunction(symbol).graph(types), Context(REFERENCE, Options()))
     assert [check.message for check in graph.checks] == [OUT] and graph.num_results == 1
     again = parse_graph(str(graph))
     assert again.checks == graph.checks and str(again) == str(graph)

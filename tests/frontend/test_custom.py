@@ -285,7 +285,7 @@ def test_bfloat16(hybridize: bool) -> None:
         lambda F, x: F.cast(F.Custom(F.cast(x, dtype="bfloat16"), op_type="bfloat_twice"), dtype="float32")
     )
     net.hybridize(hybridize)
-    x = mx.nd.array([1, 2.2])
+    x: Any = mx.nd.array([1, 2.2])
     x.attach_grad()
     with mx.autograd.record():
         y = net(x)

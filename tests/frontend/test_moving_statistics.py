@@ -37,7 +37,8 @@ def test_statistics_move_if_a_gradient_passes_them() -> None:
 def test_statistics_behind_a_blocked_gradient(requested: list[str], expected: float) -> None:
     """Numbers recorded from MXNet 1.9.1."""
     x, other = mx.sym.var("x"), mx.sym.var("o")
-    symbol = mx.sym.BatchNorm(mx.sym.BlockGrad(x), name="bn") + other
+    statistics: Any = mx.sym.BatchNorm(mx.sym.BlockGrad(x), name="bn")
+    symbol = statistics + other
     requests = {name: "write" if name in requested else "null" for name in symbol.list_arguments()}
     executor = symbol.simple_bind(mx.cpu(), grad_req=requests, x=(3, 4), o=(3, 4))
     executor.arg_dict["x"][:] = nd.array(np.arange(12).reshape(3, 4))

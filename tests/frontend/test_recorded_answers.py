@@ -84,7 +84,8 @@ def test_ctc_ignores_padding_of_nan(hybridize: bool) -> None:
         loss = block(x, nd.array([[1, 2], [2, 1]]), nd.array([3, 5]))
     loss.backward()
     np.testing.assert_allclose(loss.asnumpy(), [3.6843984, 1.7215499], rtol=1e-5)
-    gradient = x.grad.asnumpy()
+    gradient: Any = x.grad
+    gradient = gradient.asnumpy()
     np.testing.assert_allclose(gradient[0, 0], [-0.144977, -0.477109, 0.137234, 0.484852], atol=1e-5)
     assert not gradient[3:, 0].any() and np.isfinite(gradient).all()
 
@@ -122,7 +123,7 @@ def test_ctc_refuses_more_labels_than_steps() -> None:
 )
 def test_ctc_refuses_classes_that_data_lacks(label: Any, parameters: dict[str, Any], wrong: int | None) -> None:
     """MXNet reads beyond its memory."""
-    operands = [nd.array(FRAMES), nd.array(label)]
+    operands: list[Any] = [nd.array(FRAMES), nd.array(label)]
     if parameters.get("use_label_lengths"):
         parameters = {**parameters, "label_lengths": nd.array([1, 2])}
     if wrong is None:

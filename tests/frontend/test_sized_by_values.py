@@ -18,7 +18,7 @@ class Masked(mx.gluon.HybridBlock):
         super().__init__()
         with self.name_scope():
             self.dense = mx.gluon.nn.Dense(3, in_units=2)
-            self.norm = mx.gluon.nn.BatchNorm(in_channels=3)
+            self.norm: Any = mx.gluon.nn.BatchNorm(in_channels=3)
 
     def hybrid_forward(self, F: Any, x: Any, mask: Any) -> Any:
         chosen = F.contrib.boolean_mask(x * 2, mask)
@@ -37,7 +37,7 @@ def trained(net: Masked, mask: list[int]) -> list[Any]:
 
 
 @pytest.mark.parametrize("flags", [{}, {"static_alloc": True, "static_shape": True}], ids=str)
-def test_hybridized_blocks(flags: dict[str, bool]) -> None:
+def test_hybridized_blocks(flags: Any) -> None:
     nets = [Masked(), Masked()]
     for net in nets:
         net.initialize(mx.init.One())
@@ -52,7 +52,8 @@ def test_hybridized_blocks(flags: dict[str, bool]) -> None:
 
 
 def masked_sum() -> Any:
-    chosen = mx.sym.contrib.boolean_mask(mx.sym.var("x") * 2, mx.sym.var("mask"))
+    x: Any = mx.sym.var("x")
+    chosen = mx.sym.contrib.boolean_mask(x * 2, mx.sym.var("mask"))
     return mx.sym.sum(chosen, axis=0)
 
 

@@ -268,11 +268,11 @@ def test_sums_of_rows(dtype: str) -> None:
 
 
 class Triple(mx.autograd.Function):
-    def forward(self, x: Any) -> Any:
-        return x * 3
+    def forward(self, *inputs: Any) -> Any:
+        return inputs[0] * 3
 
-    def backward(self, gradient: Any) -> Any:
-        return gradient * 3
+    def backward(self, *gradients: Any) -> Any:
+        return gradients[0] * 3
 
 
 @pytest.mark.parametrize("stype", ["default", "row_sparse"])
@@ -289,7 +289,7 @@ class Triple(mx.autograd.Function):
 def test_the_gradient_of_dot_goes_on_to_dense_calls(before: Any, factor: int, stype: str) -> None:
     random = np.random.RandomState(0)
     matrix = (random.rand(4, 6) > 0.6) * random.rand(4, 6)
-    w = mx.nd.array(random.rand(3, 4))
+    w: Any = mx.nd.array(random.rand(3, 4))
     w.attach_grad(stype=stype)
     with mx.autograd.record():
         y = mx.nd.sparse.dot(mx.nd.array(matrix).tostype("csr"), before(w))

@@ -296,16 +296,18 @@ def test_exceptions_of_the_script_are_its_own(tmp_path: Path, monkeypatch: pytes
     ],
 )
 def test_what_counts_as_rounding(found: list[float], expected: list[float], wrong: int) -> None:
-    difference = compare("y", F32, np.float32(found), np.float32(expected))
+    difference = compare("y", F32, np.array(found, np.float32), np.array(expected, np.float32))
     assert difference.count == wrong and difference.is_wrong is bool(wrong)
 
 
 def test_integers_must_be_equal() -> None:
-    found = compare("y", TensorType((2,), DType.I32), np.int32([1, 10**6]), np.int32([1, 10**6 + 1]))
+    found = compare(
+        "y", TensorType((2,), DType.I32), np.array([1, 10**6], np.int32), np.array([1, 10**6 + 1], np.int32)
+    )
     assert found.index == (1,) and (found.found, found.expected) == (10**6, 10**6 + 1)
 
 
 def test_results_near_zero_are_compared_with_their_operands() -> None:
-    found, expected = np.float32([1e-7, 0, 0, 0]), np.zeros(4, np.float32)
+    found, expected = np.array([1e-7, 0, 0, 0], np.float32), np.zeros(4, np.float32)
     assert compare("y", F32, found, expected).is_wrong
     assert not compare("y", F32, found, expected, noise=1e-6).is_wrong
