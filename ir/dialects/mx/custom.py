@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ...graph import Attribute, Value
 from ...lazy_dataclass import dataclass
+from ...symbolic import is_symbolic
 from ...types import DType, Shape, TensorType
 from .operator import Operator, Results, operator
 from .parameters import Text, attribute_text
@@ -84,7 +85,7 @@ RUN = TensorType((), DType.I64)
 
 def _plain(type: TensorType) -> TensorType:
     """The type with plain extents: a specialization for them, because Python code receives plain shapes."""
-    if all(n.__class__ is int for n in type.shape):
+    if not any(map(is_symbolic, type.shape)):
         return type
     return replace(type, shape=tuple(int(n) for n in type.shape))
 
