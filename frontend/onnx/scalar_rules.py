@@ -33,6 +33,7 @@ NAMES: dict[ScalarOp, str] = {
     _S.NEG: "Neg",
     _S.ABS: "Abs",
     _S.SIGN: "Sign",
+    _S.RECTIFY: "Relu",
     _S.FLOOR: "Floor",
     _S.CEIL: "Ceil",
     _S.RINT: "Round",
