@@ -57,7 +57,7 @@ def _operations(data: bytes) -> Iterator[tuple[str, Any]]:
         for operation, argument, _ in genops(data):
             yield operation.name, argument
     except ValueError as error:
-        raise UnpicklingError(str(error)) from None
+        raise UnpicklingError(f"a damaged pickle: {error}") from None
 
 
 class _Arguments(tuple[Any, ...]):

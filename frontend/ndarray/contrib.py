@@ -90,6 +90,9 @@ def boolean_mask(
         axis: 0; MXNetError for other axes.
         out: An array that receives the result.
     """
+    for operand, what in ((data, "data"), (index, "index")):
+        if operand is None:
+            raise MXNetError(f"_contrib_boolean_mask: the array {what} is missing")
     if axis != 0:
         raise MXNetError(f"boolean_mask: axis {axis} is not supported, only 0")
     if index.shape != data.shape[:1]:
@@ -103,7 +106,7 @@ def boolean_mask(
     return chosen if out is None else chosen.copyto(out)
 
 
-register_sized_by_values("_contrib_boolean_mask", lambda operator, x, mask: boolean_mask(x, mask, operator.axis))
+register_sized_by_values("_contrib_boolean_mask", lambda operator, *arrays: boolean_mask(*arrays, axis=operator.axis))
 
 
 def rand_zipfian(
