@@ -74,8 +74,11 @@ class KernelModule(ModuleBuilder):
 
     def describe_thunks(self) -> str:
         """One line for each thunk: its name, its body, and the numbers that the body reads."""
-        rows = ((name, thunk.kernel, ", ".join(map(str, thunk.numbers))) for name, thunk in self.thunks.items())
-        return "".join(f"{name} = {kernel} with {numbers}\n" for name, kernel, numbers in rows)
+        rows = [
+            f"{name} = {thunk.kernel}" + f" with {', '.join(map(str, thunk.numbers))}" * bool(thunk.numbers)
+            for name, thunk in self.thunks.items()
+        ]
+        return "".join(f"{row}\n" for row in rows)
 
     # -- functions that move
 
