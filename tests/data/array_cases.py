@@ -284,7 +284,7 @@ m.as_in_context(mx.gpu(0)) | m.copyto(mx.gpu()) | mx.cpu().empty_cache() | mx.cp
 str(mx.cpu(2)) == repr(mx.cpu(2)) | mx.cpu() == 'cpu(0)' | nd.zeros((1,), ctx=mx.Context('cpu', 5)).context
 m.copyto(mx.cpu(2)).context | m.copyto(mx.cpu(0)) is m | mx.util.is_np_array() | mx.util.is_np_shape()
 mx.is_np_array() | mx.is_np_shape() | mx.util.set_np_shape(False) | mx.util.get_gpu_count()
-mx.util.getenv('MXFORGE_NO_SUCH') | mx.util.setenv('MXFORGE_CASE', '3'); mx.util.getenv('MXFORGE_CASE')
+mx.util.getenv('MXFORGE_NO_SUCH') | mx.util.setenv('MXNET_CASE', '3'); mx.util.getenv('MXNET_CASE')
 mx.engine.set_bulk_size(15) is None | mx.runtime.Features().is_enabled('CUDA') | mx.runtime.Features().is_enabled('x')
 len(mx.runtime.feature_list()) | sorted(mx.runtime.Features())[:3] | mx.base.py_str(b'abc') | mx.base.string_types
 mx.base.numeric_types[0] is float | mx.base.mx_real_t is np.float32 | mx.base._Null

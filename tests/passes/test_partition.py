@@ -148,12 +148,12 @@ def test_a_budget_is_met_by_recomputing() -> None:
             np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6)
 
 
-def test_the_gradient_of_a_batch_norm_takes_two_sums() -> None:
-    """The sum of the cotangent, and of its product with the centred operand."""
+def test_the_gradient_of_a_batch_norm_takes_three_sums() -> None:
+    """The sum of the cotangent, of its product with the centred operand, and of that operand: the error of the mean."""
     graph, weights = convnet(1)
     parts = training_graphs(graph, weights, TRAINING)
     sums = [n for n in parts.backward.nodes if isinstance(n.op, Reduce) and n.op.axes == (0, 2, 3)]
-    assert len(sums) == 2
+    assert len(sums) == 3
 
 
 def test_what_windows_slide_over_is_saved() -> None:

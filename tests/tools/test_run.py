@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import mxforge as mx
 import numpy as np
 import pytest
 
@@ -132,9 +133,15 @@ def test_options_that_do_not_apply_are_refused(mxforge: Any, tmp_path: Path) -> 
 
 
 def test_classes_of_nan_are_not_ranked(mxforge: Any, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.full((2, 3, 32, 32), np.nan, np.float32))
+    """Of a layer without a rectifier, which replaces NaN by 0."""
+    mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=10, name="dense").save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(
+        str(tmp_path / "net-0000.params"),
+        {"arg:dense_weight": mx.nd.ones((10, 3)), "arg:dense_bias": mx.nd.ones((10,))},
+    )
+    np.save(tmp_path / "x.npy", np.full((2, 3), np.nan, np.float32))
     target = tmp_path / "a" / "b" / "y.npy"
-    done = mxforge("run", FIXTURES / "convnet", "--input", tmp_path / "x.npy", "--output", target)
+    done = mxforge("run", tmp_path / "net", "--input", tmp_path / "x.npy", "--output", target)
     assert done.status == 0, done.err
     assert "row 0: 10 of 10 values are NaN" in done.out and "\n    " not in done.out
     assert np.isnan(np.load(target)).all()
