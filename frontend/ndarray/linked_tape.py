@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...ir.caches import Cache
 from ...ir.program_combination import Use, sequence, why_alone
 from ...ir.types import TensorType
-from ...runtime.device import Runnable
+from ...runtime.device import DeviceError, Runnable
 from ...runtime.executable import Executable
 from ...runtime.host_device import HOST
 from ...runtime.shared_state import shares_state
@@ -109,6 +109,7 @@ class _LinkedTape:
     def __init__(self, program: Executable, heads: Sequence[TensorType]) -> None:
         self.program, self.heads, self.types = program, tuple(heads), program.outputs
         self._sizes = [t.nbytes for t in program.inputs]
+        self._direct = program.direct_call()
         self._targets: _Targets | None = None
 
     def run(
@@ -130,13 +131,22 @@ class _LinkedTape:
         targets = self._targets_of(variables, operands, context) if direct else None
         if targets is not None:
             results = [v.array for v in variables]
-            self.program.run(addresses, targets.addresses)
+            self._launch(addresses, targets.addresses)
         else:
             results = [empty_array(t.shape, t.dtype, context) for t in self.types]
-            self.program.run(addresses, [r._address for r in results])
+            self._launch(addresses, [r._address for r in results])
         for i in state:
             written(operands[i]._storage)
         return dict(zip(variables, results, strict=True))
+
+    def _launch(self, addresses: Sequence[int], results: Sequence[int]) -> None:
+        if self._direct is not None:
+            try:
+                self._direct(*addresses, *results)
+            except DeviceError:  # launches are observed
+                self.program.run(addresses, results)
+        else:
+            self.program.run(addresses, results)
 
     def _targets_of(
         self, variables: Sequence[Variable], operands: Sequence[NDArray], context: Context

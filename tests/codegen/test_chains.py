@@ -150,7 +150,7 @@ def test_memory() -> None:
     found, separate = (compile_graph(graph, host(l2_bytes=n)).arena_bytes for n in (SMALL, 64 << 20))
     scores = 4 * 6 * 200 * 200
     assert found < scores / 2
-    assert separate > 2 * scores
+    assert separate >= 2 * scores
 
 
 def test_units() -> None:
