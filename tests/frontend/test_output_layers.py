@@ -185,7 +185,8 @@ def test_a_regression_without_elements_has_a_gradient(name: str, shape: tuple[in
 @pytest.mark.parametrize("normalization", ["null", "batch", "valid"])
 def test_a_loss_without_elements_has_a_gradient(normalization: str) -> None:
     with mx.util.np_shape():
-        x, labels = mx.nd.zeros((0, 3)), mx.nd.zeros((0,))
+        x: Any = mx.nd.zeros((0, 3))
+        labels = mx.nd.zeros((0,))
         x.attach_grad()
         for layer in (mx.nd.MakeLoss, lambda x, **parameters: mx.nd.SoftmaxOutput(x, labels, **parameters)):
             with mx.autograd.record():
