@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 
 from .assign_offsets import ALIGNMENT, Block, assign_offsets
 from .lazy_dataclass import dataclass
@@ -237,9 +237,10 @@ class _Sequence:
         return self.combined.program(name, self.types[: self.inputs], outputs, steps, self.uses, tuple(groups))
 
     def _left_out(self, use: Use) -> dict[int, Copy]:
-        """The copies that return a whole value, by the value, if their source keeps its content until the end."""
+        """The last copies that return a whole value, by the value, if no program replaces their source."""
         found: dict[int, Copy] = {}
-        for copy in () if use.program.groups else use.program.copies:
+        trailing = takewhile(lambda step: isinstance(step, Copy), reversed(use.program.steps))
+        for copy in [] if use.program.groups else [step for step in trailing if isinstance(step, Copy)]:
             target, operand = copy.target, _operand(use, copy.source)
             is_whole = target.space is Space.OUTPUT and copy.nbytes == use.program.outputs[target.index].nbytes
             if is_whole and not target.offset and operand not in self.replaced:

@@ -112,6 +112,15 @@ def test_copies_of_values_are_left_out() -> None:
     ]
 
 
+def test_a_copy_before_a_launch_remains() -> None:
+    """The launch overwrites what was copied."""
+    early = program("early", Copy(at(OUT), at(ARENA), BYTES), launch("k_2", at(IN), at(ARENA)), arena_bytes=BYTES)
+    assert text(sequence("early", [ROW] * 2, 1, [Use(early, (0,), (1,))], [1])) == [
+        f"output0+0 = arena+0 * {BYTES}",
+        "early: k_2 input0+0 arena+0",
+    ]
+
+
 def test_a_value_that_is_replaced_later_is_copied() -> None:
     """The second program replaces the input that the first returns: its old content is the result."""
     replaces = program("replaces", launch("k_inc", at(IN)), outputs=0, state=(0,))
