@@ -57,7 +57,7 @@ class _Copier:
         self.sum_dtype = shape.accumulator
         self.kind = type_of(shape.accumulator)
         self.memory = memory_type_of(self.x.dtype)
-        self.source = argument(f, shape.kernel.buffers.index(self.x))
+        self.source = first_element(f, shape, self.memory)
         self.copy = f.gep(argument(f, slot), start, I8)
         self.batch, self.channel = _position(shape, shape.batch), _position(shape, shape.channel)
 
@@ -157,6 +157,16 @@ class _Copier:
         f = self.f
         stride = self._stride(self.channel)
         return channel_offset(f, channel, self.x.layout.block if self.x.layout else 1, stride)
+
+
+def first_element(f: FunctionBuilder, shape: ConvShape | WindowedOperand, element: Type) -> Value:
+    """The address of the first image's first channel: the input can be a part of a larger tensor."""
+    x = shape.kernel.buffer(shape.x.buffer)
+    dimensions = [_position(shape, axis) for axis in (shape.batch, shape.channel)]
+    first = [(shape.x.index[d], buffer_strides(x)[d]) for d in dimensions]
+    offset = sum(index.offset * stride for index, stride in first if isinstance(index, Affine))
+    start = argument(f, shape.kernel.buffers.index(x))
+    return f.gep(start, offset, element) if offset else start
 
 
 def _position(shape: ConvShape | WindowedOperand, axis: str) -> int:

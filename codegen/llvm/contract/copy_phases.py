@@ -14,7 +14,7 @@ from ..schedule.describe import ConvShape, SpatialAxis
 from ..schedule.strides import buffer_strides, fixed_shape
 from ..types import F32, I64
 from .conv import InputPlace
-from .copy_input import zero_run
+from .copy_input import first_element, zero_run
 from .points import channel_offset
 from .tiles import KERNEL_PARAMETERS, argument
 
@@ -36,7 +36,7 @@ class _PhaseCopier:
         self.down, self.along = shape.windows
         x = shape.kernel.buffer(shape.x.buffer)
         self.size, self.strides = fixed_shape(x), buffer_strides(x)
-        self.source = argument(f, shape.kernel.buffers.index(x))
+        self.source = first_element(f, shape, F32)
         self.copy = argument(f, slot)
 
     def row(self, image: Value, y: Value) -> None:
