@@ -8,8 +8,9 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 from mxforge.ir.caches import clear_caches
-from mxforge.runtime.threads import get_num_threads, set_num_threads
+from mxforge.runtime.threads import get_num_threads
 from random_gradient_programs import GradientProgram, arrays
+from random_program_forms import with_one_thread
 from random_programs import Array
 
 Results = list[Array]
@@ -54,7 +55,7 @@ def check(program: GradientProgram) -> None:
             same_bits(program, name, first, run(program))
         if get_num_threads() > 1:
             name, run = forms(program)[program.seed % 4]
-            compare(program, f"{name}, one thread", _with_one_thread(lambda: run(program)))
+            compare(program, f"{name}, one thread", with_one_thread(lambda: run(program)))
         _check_resized(program)
 
 
@@ -239,15 +240,6 @@ def cached(program: GradientProgram) -> Form:
         return bound(program)(p)
 
     return run
-
-
-def _with_one_thread(run: Callable[[], Results]) -> Results:
-    threads = get_num_threads()
-    set_num_threads(1)
-    try:
-        return run()
-    finally:
-        set_num_threads(threads)
 
 
 def compare(program: GradientProgram, form: str, found: Sequence[Array]) -> None:

@@ -347,7 +347,7 @@ class CompiledPullback:
             return self._once(seeds, differentiable)
         gradient = self.function.gradient(wrt)
         operands, read = [*run.operands, *seeds], gradient.read_operands()
-        # calls whose results the gradient does not read are no part of the way back: a loss would add its own gradient
+        # calls whose results the gradient does not read are not differentiated: a loss would add its own gradient
         operands = [a if i in read or variable_of(a) else a.detach() for i, a in enumerate(operands)]
         if is_recorded(operands):
             return call_recorded(gradient, operands, len(wrt), run.version)

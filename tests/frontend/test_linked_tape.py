@@ -18,7 +18,7 @@ nd, autograd = mx.nd, mx.autograd
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[_LinkedTape]:
-    """The linked programs that run, in order. No structure of a tape is known at the start."""
+    """The tapes whose programs run, in order. No structure of a tape is known at the start."""
     clear_caches()
     found: list[_LinkedTape] = []
     run = _LinkedTape.run
