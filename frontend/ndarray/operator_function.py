@@ -291,6 +291,7 @@ class OperatorSpecialization(Specialization):
 
         def write(x: NDArray, y: NDArray) -> None:
             direct(x._address, y._address, x._address)
+            written(x._storage)
 
         return write
 

@@ -323,6 +323,16 @@ def test_the_fast_path_follows_its_parameters() -> None:
     assert net(x * 2).asscalar() == 48
 
 
+def test_a_block_follows_arithmetic_in_place_on_its_parameters() -> None:
+    net = nn.Dense(64, use_bias=False, in_units=64)
+    net.initialize(mx.init.Zero())
+    net.hybridize()
+    x, weight = mx.nd.ones((8, 64)), net.weight.data()
+    for i in range(1, 5):
+        weight += mx.nd.ones((64, 64))
+        assert (net(x).asnumpy() == 64 * i).all()
+
+
 def test_nets_of_equal_structure_keep_their_prepared_memory() -> None:
     nets = [nn.Conv2D(8, 3, in_channels=8) for _ in range(3)]
     x = mx.nd.ones((1, 8, 6, 6))
