@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -18,15 +19,18 @@ if TYPE_CHECKING:
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 
 
+_numbers = itertools.count()
+
+
 class SymNode:
     """One variable or one use of an operator.
 
     `op` is the operator's canonical name, "null" for a variable. `attrs` holds all attributes as MXNet writes them,
     hidden ones (`__lr_mult__`) included. `version` counts the uses that mutate a variable. `operator` is parsed from
-    `attrs` on first access.
+    `attrs` on first access. A node that was made later has a higher `number`; a copy has that of its original.
     """
 
-    __slots__ = ("_operator", "attrs", "inputs", "location", "name", "op", "subgraphs", "version")
+    __slots__ = ("_operator", "attrs", "inputs", "location", "name", "number", "op", "subgraphs", "version")
 
     def __init__(
         self, op: str, name: str, attrs: dict[str, str], inputs: Iterable[Entry] = (), location: str = ""
@@ -36,6 +40,7 @@ class SymNode:
         self.attrs = attrs
         self.inputs = list(inputs)
         self.location = location
+        self.number = next(_numbers)
         self.version = 0
         self.subgraphs: tuple[SymbolFile, ...] = ()
         self._operator: Operator | None = None
@@ -55,7 +60,8 @@ class SymNode:
     def copy(self) -> SymNode:
         """A copy of the node with the same inputs, which can be modified."""
         made = SymNode(self.op, self.name, dict(self.attrs), self.inputs, self.location)
-        made.version, made.subgraphs, made._operator = self.version, self.subgraphs, self._operator
+        made.number, made.version = self.number, self.version
+        made.subgraphs, made._operator = self.subgraphs, self._operator
         return made
 
     @property
@@ -150,6 +156,13 @@ def depth_first(entries: Iterable[Entry]) -> list[SymNode]:
                 seen.add(following)
                 stack.append((following, iter(following.inputs)))
     return order
+
+
+def execution_order(entries: Sequence[Entry]) -> list[SymNode]:
+    """The nodes of `depth_first` in the order in which they run. Operators in Python have effects, so they run in the
+    order in which they were made, as far as their inputs allow it."""
+    python = [n for n in depth_first(entries) if not n.is_variable and not type(n.operator).is_shared]
+    return depth_first([*map(Entry, sorted(python, key=lambda n: n.number)), *entries])
 
 
 def update_versions(node: SymNode) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...runtime.modes import set_training
 from ..base import MXNetError
-from .node import depth_first
+from .node import execution_order
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray
@@ -32,7 +32,7 @@ class StepwiseSpecialization:
         self.heads = symbol._entries
         self.variables = symbol._variables()[0]
         self.training = training
-        self.steps = [(n, bound_of(n.operator)) for n in depth_first(symbol._entries) if not n.is_variable]
+        self.steps = [(n, bound_of(n.operator)) for n in execution_order(symbol._entries) if not n.is_variable]
 
     def call(self, arrays: Sequence[NDArray], version: Hashable, seen: Seen | None = None) -> list[NDArray]:
         """The outputs for arrays in the order of the symbol's inputs. `seen(node, results)` is called for each node."""

@@ -10,7 +10,7 @@ from ...ir.types import TensorType
 from ..base import MXNetError
 from ..tracebacks import cause_of
 from .network import Network
-from .node import SymNode
+from .node import SymNode, execution_order
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.custom import Custom
@@ -39,10 +39,12 @@ def symbol_to_graph(
     operators = {use.outputs[0]: use.op for use in found.uses}
     builder = GraphBuilder(name or symbol.name or "group")
     marked = frozenset(parameters)
-    values: dict[SymNode, Sequence[Value]] = {}
-    for node in network.nodes:
+    values: dict[SymNode, Sequence[Value]] = {
+        node: [builder.input(_type_of(node, types), node.name, parameter=node.name in marked)]
+        for node in network.variables
+    }
+    for node in execution_order(symbol._entries):
         if node.is_variable:
-            values[node] = [builder.input(_type_of(node, types), node.name, parameter=node.name in marked)]
             continue
         operands = [values[e.node][e.index] for e in node.inputs]
         try:

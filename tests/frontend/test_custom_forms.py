@@ -3,6 +3,7 @@ MXNet 1.9.1."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import mxforge as mx
@@ -90,6 +91,80 @@ def test_two_operators_share_a_state_in_the_order_of_the_calls(form: str) -> Non
         assert y.asnumpy().tolist() == [value] * 3
         assert x.grad.asnumpy().tolist() == [gradient] * 3
         assert count.asscalar() == after
+
+
+# --- the order of effects -------------------------------------------------------------------------------------------
+
+
+@register("form_logging")
+class Logging(mx.operator.CustomOp):
+    """Adds its tag to `seen` in forward and, negated, in backward."""
+
+    parameters: dict[str, str]
+
+    def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:
+        seen.append(int(self.parameters["tag"]))
+        self.assign(out_data[0], req[0], in_data[0])
+
+    def backward(self, req: list[str], out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        seen.append(-int(self.parameters["tag"]))
+        self.assign(in_grad[0], req[0], out_grad[0])
+
+
+def logged(F: Any, x: Any, tag: int) -> Any:
+    return F.Custom(x, tag=tag, op_type="form_logging")
+
+
+def effects() -> list[int]:
+    return [tag for tag in seen if isinstance(tag, int)]
+
+
+USES: list[Callable[[Any, Any, Any, Any], Any]] = [
+    lambda F, a, b, c: a + b + c,
+    lambda F, a, b, c: c + b + a,
+    lambda F, a, b, c: b + F.relu(c + a),
+    lambda F, a, b, c: [c, a, b],
+    lambda F, a, b, c: F.concat(F.relu(c), b) * F.concat(a, a),
+]
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("form", FORMS)
+def test_operators_run_in_the_order_of_the_program(form: str, use: Callable[..., Any]) -> None:
+    def program(F: Any, x: Any) -> Any:
+        found = use(F, *(logged(F, x, tag) for tag in (1, 2, 3)))
+        return [F.MakeLoss(y) for y in found] if isinstance(found, list) else F.MakeLoss(found)
+
+    run(form, program, nd.ones((2, 3)))
+    assert effects() == [1, 2, 3, -3, -2, -1]
+
+
+def test_an_operator_runs_after_its_inputs_that_were_made_later() -> None:
+    x = sym.var("x")
+    first, second = logged(sym, x, 1), logged(sym, x, 2)
+    composed = (second + first)(x=logged(sym, sym.var("y"), 3))
+    composed.bind(mx.cpu(), {"y": nd.ones(2)}).forward(is_train=True)
+    assert effects() == [3, 1, 2]
+
+
+def test_a_module_runs_operators_in_the_order_of_the_program() -> None:
+    data = sym.var("data")
+    first, second = logged(sym, data, 1), logged(sym, data, 2)
+    module = mx.mod.Module(second + first, label_names=())
+    module.bind([("data", (2, 3))], inputs_need_grad=True)
+    module.init_params()
+    batch: Any = mx.io.DataBatch([nd.ones((2, 3))])
+    module.forward(batch, is_train=True)
+    module.backward([nd.ones((2, 3))])
+    assert effects() == [1, 2, -2, -1]
+
+
+def test_operators_that_run_step_by_step_run_in_the_order_of_the_program() -> None:
+    x = sym.var("x")
+    first, second = logged(sym, x, 1), logged(sym, x, 2)
+    selected: Any = sym.contrib.boolean_mask(second + first, sym.var("mask"))  # its extents depend on values
+    selected.bind(mx.cpu(), {"x": nd.ones(2), "mask": nd.array([0, 1])}).forward()
+    assert effects() == [1, 2]
 
 
 def test_a_monitor_leaves_states_to_the_run() -> None:

@@ -134,7 +134,7 @@ def test_each_eager_call_creates_a_property_and_an_operator() -> None:
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("static", [False, True])
-def test_a_hybridized_block_calls_in_the_order_of_the_symbol(training: bool, static: bool) -> None:
+def test_a_hybridized_block_calls_in_the_order_of_the_program(training: bool, static: bool) -> None:
     net: Any = mx.gluon.nn.HybridLambda(branches)
     net.hybridize(static_alloc=static, static_shape=static)
     x = nd.ones(1)
@@ -144,13 +144,13 @@ def test_a_hybridized_block_calls_in_the_order_of_the_symbol(training: bool, sta
             y = net(x)
         runs = count if static else 1
         calls = [entry for entry in seen if isinstance(entry, tuple)]
-        assert calls == [("b", runs), ("a", runs), ("c", runs)]
+        assert calls == [("a", runs), ("b", runs), ("c", runs)]
         assert seen.count("property") == (3 if count == 1 else 0)
         assert seen.count("operator") == (0 if static and count == 2 else 3)
         seen.clear()
         if training:
             y.backward()
-            assert seen == [("c", -runs), ("a", -runs), ("b", -runs)]
+            assert seen == [("c", -runs), ("b", -runs), ("a", -runs)]
             seen.clear()
 
 
@@ -162,7 +162,7 @@ def test_a_bound_symbol_has_one_operator_for_each_node() -> None:
         seen.clear()
         for e in executors:
             e.forward(is_train=training)
-        assert [entry for entry in seen if isinstance(entry, tuple)] == [("b", count), ("a", count), ("c", count)] * 2
+        assert [entry for entry in seen if isinstance(entry, tuple)] == [("a", count), ("b", count), ("c", count)] * 2
 
 
 @pytest.mark.parametrize("form", ["eager", "hybridized", "static"])
