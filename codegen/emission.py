@@ -11,8 +11,8 @@ from ..ir.lazy_dataclass import dataclass
 class LaunchSpec:
     """A function of the program's code and its parallel extent: [0, count), in chunks of at least `grain`.
 
-    On a CPU the function is `void(ptr arguments, i64 begin, i64 end, i32 worker)`, see runtime/threads.py. On a GPU
-    `count` is the size of the one-dimensional grid, and a chunk is one of its programs. `kind` is set if it differs
+    On a CPU the function is `void(ptr arguments, i64 begin, i64 end, i32 worker)`, see runtime/host/threads.py. On a
+    GPU `count` is the size of the one-dimensional grid, and a chunk is one of its programs. `kind` is set if it differs
     from the kind of the kernel; see `Launch`. `numbers` are more arguments of this launch, after the workspace.
     """
 

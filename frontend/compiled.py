@@ -13,8 +13,8 @@ import numpy as np
 from ..ir.suggestions import suggestion
 from ..ir.types import TensorType
 from ..runtime.compiled_folder import Argument, read_folder
-from ..runtime.executable import Executable
 from ..runtime.function import Specialization
+from ..runtime.host.executable import Executable
 from ..runtime.random_keys import key_in_memory
 from ..runtime.storage import as_numpy
 from .base import MXNetError

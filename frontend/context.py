@@ -198,7 +198,7 @@ def device_of(context: Context) -> Device:
     """The device that stores the arrays of a context; all kinds of CPU memory belong to the host. MXNetError for a GPU
     that does not exist."""
     from ..runtime.devices import open_device
-    from ..runtime.host_device import HOST
+    from ..runtime.host.device import HOST
 
     if context.device_typeid != GPU:
         return HOST

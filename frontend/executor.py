@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..runtime.executable import Executable
 from ..runtime.function import Call, after_call, before_call
+from ..runtime.host.executable import Executable
 from ..runtime.modes import hooks
 from ..runtime.parameter_version import ParameterVersion
 from ..runtime.writes import written

@@ -82,7 +82,7 @@ class _Profiler:
 
     def apply(self) -> None:
         """Register or remove the callbacks that time launches."""
-        from ..runtime import executable
+        from ..runtime.host import executable
         from ..runtime.modes import hooks
 
         kernels = self.config["profile_all"] or self.config["profile_symbolic"] or self.config["profile_imperative"]

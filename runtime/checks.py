@@ -14,8 +14,13 @@ def raise_failed_checks_as(error: type[Exception]) -> None:
     _classes[:] = [error]
 
 
+def value_error(message: str) -> Exception:
+    """The error for a value that a run cannot use."""
+    return _classes[0](message)
+
+
 def verify(checks: Sequence[Check], flags: bytes) -> None:
     """Raise the message of the first check whose flag is 0."""
     for check, holds in zip(checks, flags, strict=True):
         if not holds:
-            raise (IndexError if check.is_index else _classes[0])(check.message)
+            raise IndexError(check.message) if check.is_index else value_error(check.message)

@@ -30,9 +30,9 @@ from .cache import default_cache
 from .compiler_identity import compiler_identity
 from .device import Device, Runnable
 from .dynamic import DynamicPrograms
-from .elf import LinkError
-from .executable import Executable
-from .host_device import HOST
+from .host.device import HOST
+from .host.executable import Executable
+from .host.loader import LinkError
 from .watch import watched
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def kernel_store(target: Target) -> CodeStore:
         return _captures[-1]
     if not isinstance(target, Cpu) or settings().dump is not None:
         return NO_STORE
-    from .kernel_store import KernelStore
+    from .host.kernel_store import KernelStore
 
     return KernelStore(target, default_cache(), compiler_identity())
 

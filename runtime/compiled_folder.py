@@ -210,7 +210,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 def _check_machine(machine: Mapping[str, Any], path: Path) -> None:
     """CompiledFolderError unless this machine has the architecture and all instruction sets that the code uses."""
-    from ..runtime.host import host_target
+    from .host.machine import host_target
 
     host = host_target()
     if machine["triple"] != host.triple:
@@ -231,7 +231,7 @@ def _check_machine(machine: Mapping[str, Any], path: Path) -> None:
 
 def _limit_threads(threads: int) -> None:
     """Limit the pool to the number of threads that the code was compiled for: workspaces have room for no more."""
-    from ..runtime.threads import get_num_threads, set_num_threads
+    from .host.threads import get_num_threads, set_num_threads
 
     if get_num_threads() > threads:
         set_num_threads(threads)

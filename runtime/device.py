@@ -4,7 +4,7 @@
     Storage         a buffer of a device (runtime/storage.py)
     DeviceAddress   an address in a device's memory; on the host an address is an int
 
-A device has the target that its programs are compiled for. The host is one implementation (runtime/host_device.py),
+A device has the target that its programs are compiled for. The host is one implementation (runtime/host/device.py),
 registered devices are others (runtime/devices.py).
 """
 

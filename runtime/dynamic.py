@@ -20,7 +20,7 @@ from ..ir.locks import ForkSafeLock
 from ..ir.program import Launch, Program
 from ..ir.types import TensorType
 from .device import Runnable
-from .executable import Executable
+from .host.executable import Executable
 from .prepared import PreparedPool
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ class Feature:
 
 @cache
 def _cpu_flags() -> frozenset[str]:
-    from .host import cpu_flags
+    from .host.machine import cpu_flags
 
     return cpu_flags()
 

@@ -38,7 +38,7 @@ def _prepared(program: Program, parameters: Mapping[int, np.ndarray]) -> np.ndar
     """The content of the prepared space after `prepare` has run on these parameters."""
     block = _aligned_zeros(program.prepared_bytes)
     if program.prepare:
-        from .executable import Executable
+        from .host.executable import Executable
 
         inputs = [parameters[i].ctypes.data if i in parameters else 0 for i in range(len(program.inputs))]
         Executable(preparation(program)).run(inputs, [block.ctypes.data])

@@ -2,7 +2,7 @@
 
     Function         a computation; finds or compiles the specialization for operands
     Specialization   the function compiled for operands of certain types, and how one call of it runs
-    Executable       the program of a specialization in memory (`runtime/executable.py`)
+    Executable       the program of a specialization in memory (`runtime/host/executable.py`)
 
 Eager operators, hybridized blocks, executors and compiled folders are adapters of these classes, which handle random
 keys, state, versions of parameters and observers of calls.
@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ..ir.caches import Cache
 from ..ir.types import TensorType
 from .device import Device, Runnable
-from .host_device import HOST
+from .host.device import HOST
 from .modes import hooks, modes
 from .random_keys import key_in_memory
 from .shared_state import copy_shared_state, write_back

@@ -9,8 +9,8 @@ from ..codegen.llvm.target import CpuTarget
 from ..ir.caches import clear_caches
 from ..ir.code_store import CodeStore
 from .compile import storing_kernels
-from .host_device import HOST
-from .threads import get_pool
+from .host.device import HOST
+from .host.threads import get_pool
 
 
 @contextmanager

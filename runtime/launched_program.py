@@ -14,7 +14,7 @@ from ..ir.program import Copy, HostFunction, Launch, Place, Program, Space, Step
 from ..ir.types import TensorType
 from .checks import verify
 from .device import BoundCall, DeviceAddress, DeviceError, DirectCall, Launcher
-from .host_calls import as_memory, call_on_copies, memory_dtype
+from .host.host_calls import as_memory, call_on_copies, memory_dtype
 from .loaded_program import LoadedProgram
 from .prepared import Prepared
 from .storage import Storage

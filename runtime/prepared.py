@@ -14,7 +14,7 @@ from typing import NamedTuple
 from weakref import WeakSet, ref
 
 from ..ir.locks import ForkSafeLock
-from .host import physical_memory
+from .host.machine import physical_memory
 from .idle import Idle, add_allocation, clock, is_live
 from .storage import Storage, allocate_zeroed, cached_bytes, release_cached
 

@@ -25,7 +25,7 @@ import numpy as np
 from ..ir.lazy_dataclass import dataclass
 from ..ir.locks import ForkSafeLock
 from .device import Address, Device, DeviceAddress
-from .host import physical_memory
+from .host.machine import physical_memory
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -46,7 +46,7 @@ class Storage:
 
     __slots__ = ("address", "nbytes")
 
-    device: Device  # the class attribute is the host, set by runtime/host_device.py
+    device: Device  # the class attribute is the host, set by runtime/host/device.py
     address: Address
     nbytes: int
 

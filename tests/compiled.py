@@ -13,8 +13,8 @@ from mxforge.ir.graph import Graph
 from mxforge.ir.program import Program
 from mxforge.ir.types import TensorType
 from mxforge.passes.manager import Options
-from mxforge.runtime.executable import Executable
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.executable import Executable
+from mxforge.runtime.host.machine import host_target
 
 Array = npt.NDArray[Any]
 

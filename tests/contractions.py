@@ -17,8 +17,8 @@ from mxforge.codegen.llvm.schedule.kinds import ContractionSchedule
 from mxforge.codegen.llvm.target import CpuTarget
 from mxforge.ir.kernel import Buffer, Kernel
 from mxforge.ir.types import Layout
-from mxforge.runtime.elf import load_object
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.loader import load_object
+from mxforge.runtime.host.machine import host_target
 
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)
 HOST = replace(host_target(threads=2))

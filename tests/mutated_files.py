@@ -43,8 +43,8 @@ from mxforge.frontend.optimizer import states
 from mxforge.frontend.optimizer.updater import load_states
 from mxforge.ir.manifest import ManifestError, program_from_bytes
 from mxforge.runtime.compiled_folder import MANIFEST, PROGRAM, CompiledFolderError, read_folder
-from mxforge.runtime.threads import get_num_threads, set_num_threads
-from mxforge.runtime.tuning import TuningError, read_tables, write_tables
+from mxforge.runtime.host.threads import get_num_threads, set_num_threads
+from mxforge.runtime.host.tuning import TuningError, read_tables, write_tables
 from mxforge.tools.main import main as mxforge_command
 from random_pickles import mutate_pickle
 

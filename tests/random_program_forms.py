@@ -8,7 +8,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 from mxforge.ir.caches import clear_caches
-from mxforge.runtime.threads import get_num_threads, set_num_threads
+from mxforge.runtime.host.threads import get_num_threads, set_num_threads
 from random_programs import Array, Program
 
 Results = list[Array]

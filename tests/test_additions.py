@@ -303,7 +303,7 @@ from mxforge.codegen.driver import compile_graph
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.machine import host_target
 
 rng = np.random.default_rng(0)
 for taps, kind in ((1, "scratch"), (3, "")):

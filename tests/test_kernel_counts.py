@@ -17,7 +17,7 @@ from mxforge.ir.graph import Node
 from mxforge.passes.kinds import Kind, kind_of
 from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.passes.pipeline import FOR_CPU
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.machine import host_target
 from sweeps import together
 
 PAGE = Path(mxforge.__file__).resolve().parent / "docs" / "design" / "kernels.md"

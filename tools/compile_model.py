@@ -16,7 +16,7 @@ from ..ir.types import DType, TensorType
 from ..runtime.compile import compile_program
 from ..runtime.compiled_folder import StoredModel, check_free, write_folder
 from ..runtime.freeze import freeze
-from ..runtime.host_device import HOST
+from ..runtime.host.device import HOST
 from .differences import difference
 from .errors import UsageError
 from .inputs import complete_inputs, types_and_arrays

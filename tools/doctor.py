@@ -20,7 +20,7 @@ from .. import mxforge_version
 from ..ir.settings import VARIABLES, read_settings, unknown_variables
 from ..ir.suggestions import see, suggestion
 from ..runtime.cache import DiskCache
-from ..runtime.host import host_target
+from ..runtime.host.machine import host_target
 from .inspect_text import counted, size
 
 _REQUIRED = ("numpy", "llvmlite", "requests")

@@ -20,8 +20,8 @@ from ..ir.settings import settings
 from ..ir.types import TensorType
 from ..runtime.compile import compile_program
 from ..runtime.compiled_folder import read_folder
-from ..runtime.executable import Executable
-from ..runtime.host_device import HOST
+from ..runtime.host.device import HOST
+from ..runtime.host.executable import Executable
 from .errors import ToolError, UsageError
 from .inputs import random_inputs
 from .inspect_text import as_text

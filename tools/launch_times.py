@@ -6,8 +6,8 @@ import ctypes
 import time
 from collections.abc import Sequence
 
-from ..runtime.executable import Executable
-from ..runtime.threads import RECORD_BYTES, get_pool
+from ..runtime.host.executable import Executable
+from ..runtime.host.threads import RECORD_BYTES, get_pool
 
 
 def launch_times(

@@ -11,7 +11,7 @@ from ..ir.graph import Graph
 from ..ir.program import Program
 from ..passes.decompose import Decompose
 from ..passes.manager import Context, Options, run_passes
-from ..runtime.host import host_target
+from ..runtime.host.machine import host_target
 from .models import Model
 
 Record = dict[str, Any]

@@ -1,5 +1,5 @@
 """Compiles the kernels of networks of the model zoo, and of the programs with which users begin (`first_programs.py`),
-into the libraries of the package (`runtime/kernel_library.py`).
+into the libraries of the package (`runtime/host/kernel_library.py`).
 
 python -m mxforge.tools.make_kernels        run it after a change of code generation, on a processor with AVX-512; a
                                             test checks that the libraries are current
@@ -26,9 +26,9 @@ from ..ir.graph import Graph
 from ..ir.types import DType, TensorType
 from ..passes.manager import Options
 from ..runtime.atomic import write_atomically
-from ..runtime.host import X86_LEVELS, cpu_flags, target_from_cpuinfo
+from ..runtime.host.kernel_library import is_portable, library_file, to_bytes
+from ..runtime.host.machine import X86_LEVELS, cpu_flags, target_from_cpuinfo
 from ..runtime.kernel_capture import kernels_captured
-from ..runtime.kernel_library import is_portable, library_file, to_bytes
 from . import first_programs
 
 NETWORKS: Mapping[str, int] = {

@@ -7,7 +7,7 @@ import time
 from functools import cache
 
 from ..ir.lazy_dataclass import dataclass
-from ..runtime.threads import RECORD_BYTES, get_pool
+from ..runtime.host.threads import RECORD_BYTES, get_pool
 
 _ROUNDS = 1000
 

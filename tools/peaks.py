@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..ir.lazy_dataclass import dataclass
-from ..runtime.host import last_cache_bytes, physical_memory
-from ..runtime.probes import peak_operations, read_bandwidth
+from ..runtime.host.machine import last_cache_bytes, physical_memory
+from ..runtime.host.probes import peak_operations, read_bandwidth
 
 _LEAST_BYTES = 256 << 20
 _CACHES = 4

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from ..frontend.compiled import CompiledModel
-from ..runtime.host import host_target
-from ..runtime.host_device import HOST
-from ..runtime.probes import RunTimes
-from ..runtime.threads import get_num_threads
+from ..runtime.host.device import HOST
+from ..runtime.host.machine import host_target
+from ..runtime.host.probes import RunTimes
+from ..runtime.host.threads import get_num_threads
 from .errors import UsageError
 from .inspect_model import memory_name
 from .model_files import ModelFiles, find_model

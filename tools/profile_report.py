@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.lazy_dataclass import dataclass
-from ..runtime.probes import RunTimes
+from ..runtime.host.probes import RunTimes
 from .peaks import Peaks
 from .profile_rows import Row
 

@@ -11,8 +11,8 @@ from ..frontend.compiled import CompiledModel, load_compiled
 from ..frontend.dtypes import memory_dtype
 from ..ir.lazy_dataclass import dataclass
 from ..ir.types import TensorType
-from ..runtime.executable import Executable
-from ..runtime.probes import TimedRuns
+from ..runtime.host.executable import Executable
+from ..runtime.host.probes import TimedRuns
 from .inputs import random_inputs
 from .model_files import ModelFiles
 from .models import Model, bind_executable, model_graph

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..ir.types import TensorType
-from ..runtime.host import host_target
-from ..runtime.probes import RunTimes
-from ..runtime.threads import LARGEST_POOL, get_num_threads, set_num_threads
+from ..runtime.host.machine import host_target
+from ..runtime.host.probes import RunTimes
+from ..runtime.host.threads import LARGEST_POOL, get_num_threads, set_num_threads
 from .errors import UsageError
 from .model_files import ModelFiles
 from .models import Model, data_types, load_model
@@ -29,8 +29,9 @@ from .simulation_report import Simulation, as_json, as_text
 from .thread_model import LaunchWork, ThreadCosts, predict
 
 _LAUNCH_COST, _CHUNK_COST, _BANDWIDTH = 1.0, 100.0, 200.0
-"""Microseconds, nanoseconds and GB per second, if the user names no numbers. `runtime.probes.sharing_seconds` measured
-the first two on two cores of Zen 5; the third is about eight channels of DDR4-3200 with eight bytes each."""
+"""Microseconds, nanoseconds and GB per second, if the user names no numbers. `sharing_seconds` of
+`runtime/host/probes.py` measured the first two on two cores of Zen 5; the third is about eight channels of DDR4-3200
+with eight bytes each."""
 
 
 def run_simulation(files: ModelFiles, options: argparse.Namespace) -> int:

@@ -24,6 +24,7 @@ from ...passes.manager import Context
 from ..chains import ChainedKernel
 from ..elf.kernels import function_names
 from ..emission import Emission, LaunchSpec, Packing
+from ..generalize import GeneralKernel, generalize
 from ..observe import observe_kernel, observe_text
 from .compile import Compilations, emit_assembly
 from .cpu import Cpu
@@ -33,7 +34,7 @@ from .emitter import ModuleBuilder
 from .inner_kernels import InnerKernels
 from .kernel_module import KernelModule
 from .loops.emit import emit_loops
-from .loops.generalize import GeneralKernel, generalize
+from .loops.expressions import SHUFFLED
 from .shared import DYNAMIC, LOOPS, NESTED, PRODUCTS, share_code, shared_code
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ class LlvmEmitter:
 
             product = general_product(kernel, self.target, parameters if self.context.options.dynamic else frozenset())
             return None if product is None or product.has_known_weights else self._emit_product(product)
-        general = generalize(kernel)
+        general = generalize(kernel, SHUFFLED)
         return None if general is None else self._emit_general(general)
 
     def _emit_product(self, product: GeneralProduct) -> Emission:

@@ -13,7 +13,7 @@ from ...ir.graph import GraphError
 from ...ir.types import TensorType
 from ...runtime.device import BoundCall, DeviceError
 from ...runtime.function import SIGNATURES
-from ...runtime.host_device import HOST
+from ...runtime.host.device import HOST
 from ...runtime.modes import hooks, modes
 from ...runtime.parameter_version import ParameterVersion
 from ...runtime.writes import clock

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...ir.caches import Cache
 from ...ir.types import DType
 from ...runtime.device import DeviceError
-from ...runtime.host_device import HOST
+from ...runtime.host.device import HOST
 from ...runtime.modes import hooks
 from ..base import MXNetError, numeric_types
 from ..context import cpu

@@ -12,7 +12,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from ...ir.caches import Cache
-from ...runtime.host_device import HOST
+from ...runtime.host.device import HOST
 from ...runtime.modes import hooks, modes
 from ..base import _Null
 from ..context import as_context

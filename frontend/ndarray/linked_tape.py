@@ -14,8 +14,8 @@ from ...ir.caches import Cache
 from ...ir.program_combination import Use, sequence, why_alone
 from ...ir.types import TensorType
 from ...runtime.device import DeviceError, Runnable
-from ...runtime.executable import Executable
-from ...runtime.host_device import HOST
+from ...runtime.host.device import HOST
+from ...runtime.host.executable import Executable
 from ...runtime.shared_state import shares_state
 from ...runtime.writes import written
 from .array_classes import empty_array

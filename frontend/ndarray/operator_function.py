@@ -17,8 +17,9 @@ from ...ir.once import once
 from ...ir.types import TensorType
 from ...runtime.device import Device, DeviceError
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
-from ...runtime.host_device import HOST
+from ...runtime.host.device import HOST
 from ...runtime.modes import hooks
+from ...runtime.scalars import ScalarBlock, checks_scalars
 from ...runtime.storage import Storage
 from ...runtime.writes import written
 from ..base import MXNetError
@@ -30,7 +31,6 @@ from .array_classes import empty_array, number_class
 from .operator_graph import compiled, eager_options, operator_graph, refusal
 from .ready import fast_binary, fast_call, fast_unary
 from .recorded_calls import RecordedCalls
-from .scalars import ScalarBlock, checks_scalars
 from .tape import call_recorded, is_recorded, record_without_gradient, require_writable
 
 if TYPE_CHECKING:

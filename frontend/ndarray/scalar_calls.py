@@ -11,13 +11,13 @@ import numpy as np
 from ...ir.caches import Cache
 from ...runtime import writes
 from ...runtime.device import DeviceError
-from ...runtime.host_device import HOST
+from ...runtime.host.device import HOST
 from ...runtime.modes import hooks
+from ...runtime.scalars import checks_scalars
 from ..context import as_context, current_context
 from ..tracebacks import shorten
 from .eager import about_storage, apply_bound, bind, kind_of
 from .operator_function import OperatorSpecialization
-from .scalars import checks_scalars
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator

@@ -11,10 +11,10 @@ from ...ir.graph import GraphError
 from ...ir.types import TensorType
 from ...runtime.device import Device, DeviceError
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
-from ...runtime.host_device import HOST
+from ...runtime.host.device import HOST
 from ...runtime.modes import hooks, modes
+from ...runtime.scalars import ScalarBlock
 from ..base import MXNetError
-from ..ndarray.scalars import ScalarBlock
 from ..ndarray.tape import require_writable
 from ..tracebacks import cause_of
 
@@ -98,7 +98,7 @@ class UpdateSpecialization(Specialization):
     def program(self) -> Program | None:
         """The program, if it can be combined with others."""
         from ...ir.program_combination import why_alone
-        from ...runtime.executable import Executable
+        from ...runtime.host.executable import Executable
 
         program = self.executable.program if isinstance(self.executable, Executable) else None
         return None if program is None or program.outputs or why_alone(program) else program

@@ -17,14 +17,14 @@ from ...ir.caches import Cache
 from ...ir.program_combination import Use, parallel
 from ...ir.types import DType, TensorType
 from ...runtime.device import Device
-from ...runtime.executable import Executable
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
-from ...runtime.host_device import HOST
+from ...runtime.host.device import HOST
+from ...runtime.host.executable import Executable
 from ...runtime.modes import hooks, modes
 from ...runtime.random_keys import next_key
+from ...runtime.scalars import ScalarBlock
 from ...runtime.writes import WrittenTogether
 from ..ndarray import NDArray
-from ..ndarray.scalars import ScalarBlock
 from .base import Optimizer, state_arrays
 from .functions import UpdateSpecialization, update_function
 from .shared_numbers import SharedNumbers

@@ -19,7 +19,7 @@ from ...ir.types import DType, TensorType
 from ...passes.manager import Options
 from ...runtime.device import Device, DeviceError, Runnable
 from ...runtime.function import SIGNATURES, Call, Function, LazySpecialization, after_call, before_call
-from ...runtime.host_device import HOST
+from ...runtime.host.device import HOST
 from ...runtime.idle import keep_memory
 from ...runtime.modes import hooks, modes
 from ..base import MXNetError

@@ -13,7 +13,7 @@ from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType
 from mxforge.ir.verifier import verify_program
 from mxforge.passes.manager import Options
-from mxforge.runtime.executable import Executable
+from mxforge.runtime.host.executable import Executable
 from rewriting import random_inputs, tensor
 
 F32, BF16 = DType.F32, DType.BF16

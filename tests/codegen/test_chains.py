@@ -24,7 +24,7 @@ from mxforge.ir.graph import Graph, Value
 from mxforge.ir.program import CHAIN, Program
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.machine import host_target
 from mxforge.tools.work import regions
 
 F32 = DType.F32

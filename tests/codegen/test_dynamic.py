@@ -19,7 +19,7 @@ from dynamic_programs import (
 )
 from mxforge.codegen.llvm.compile import statistics
 from mxforge.ir.symbolic import is_symbolic
-from mxforge.runtime.threads import get_pool, set_num_threads
+from mxforge.runtime.host.threads import get_pool, set_num_threads
 from random_program_steps import make_program
 from random_programs import Program as RandomProgram
 

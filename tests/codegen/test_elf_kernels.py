@@ -10,8 +10,8 @@ from mxforge.codegen.elf.kernels import ALIGNMENT, Thunk, function_names, link_k
 from mxforge.codegen.elf.reader import LinkError, read_object
 from mxforge.codegen.elf.relocations import AARCH64, X86_64, Architecture, architecture_of
 from mxforge.codegen.llvm.compile import compile_object
-from mxforge.runtime.elf import load_object, load_objects
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.loader import load_object, load_objects
+from mxforge.runtime.host.machine import host_target
 
 TRIPLE = f'target triple = "{host_target().triple}"\n'
 CONSTANTS = """

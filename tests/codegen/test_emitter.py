@@ -12,8 +12,8 @@ from mxforge.codegen.llvm.compile import compile_object, emit_assembly
 from mxforge.codegen.llvm.emitter import FunctionBuilder, ModuleBuilder
 from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.codegen.llvm.types import BF16, F16, F32, F64, I1, I8, I32, I64, PTR, Type, constant, table_constant
-from mxforge.runtime.elf import load_object
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.loader import load_object
+from mxforge.runtime.host.machine import host_target
 
 
 def run_on_arrays(module: ModuleBuilder, name: str, *arrays: np.ndarray) -> None:

@@ -18,7 +18,7 @@ from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph
 from mxforge.ir.types import DType
 from mxforge.passes.manager import Options
-from mxforge.runtime.host import X86_LEVELS, host_target
+from mxforge.runtime.host.machine import X86_LEVELS, host_target
 from rewriting import random_inputs, tensor
 
 pytest.importorskip("llvmlite.binding")

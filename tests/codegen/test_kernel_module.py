@@ -16,8 +16,8 @@ from mxforge.codegen.llvm.kernel_module import KernelModule
 from mxforge.codegen.llvm.target import AVX2, NEON, CpuTarget
 from mxforge.codegen.llvm.types import I32, I64, PTR
 from mxforge.ir.code_store import NO_STORE, CodeStore, MemoryStore
-from mxforge.runtime.elf import LoadedObject, load_objects
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.loader import LoadedObject, load_objects
+from mxforge.runtime.host.machine import host_target
 
 
 class Module(KernelModule):

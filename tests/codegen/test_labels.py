@@ -15,7 +15,7 @@ from mxforge.ir.program import Program
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
 from mxforge.runtime.compile import executable_for
-from mxforge.runtime.executable import Executable
+from mxforge.runtime.host.executable import Executable
 from rewriting import tensor
 
 

@@ -31,7 +31,7 @@ from mxforge.ir.graph import Op, Value
 from mxforge.ir.scalar import ReduceOp, ScalarOp
 from mxforge.ir.types import DType, Layout, TensorType
 from mxforge.passes.layout_rules import BLOCKS, LAYOUT_RULES, Choice, choices_of
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.machine import host_target
 from rewriting import in_layout, random_inputs, tensor
 
 NONE = (0, 0)

@@ -20,7 +20,7 @@ from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import Kernel, ReduceOp
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.types import DType, Layout
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.machine import host_target
 from rewriting import in_layout, random_inputs, tensor
 
 pytest.importorskip("llvmlite.binding")

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from compiled import check
 from loop_graphs import softmax, summed
+from mxforge.codegen.generalize import generalize
 from mxforge.codegen.llvm.compile import CompileError, check_masked_stores, emit_assembly
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.loops.emit import emit_loops
-from mxforge.codegen.llvm.loops.generalize import generalize
-from mxforge.codegen.llvm.loops.nest import build_nest
+from mxforge.codegen.llvm.loops.expressions import SHUFFLED
 from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.codegen.lower import lower_region
+from mxforge.codegen.nest import build_nest
 from mxforge.ir.dialects.core import CoreBuilder, Fused, Pointwise
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import AxisKind, Kernel, ReduceOp
@@ -146,7 +147,7 @@ def test_only_the_ragged_end_is_masked() -> None:
 def test_what_all_points_have_in_common_is_computed_before_the_loops(general: bool) -> None:
     kernel, extents = lowered(by_a_number), ()
     if general:
-        found = generalize(kernel)
+        found = generalize(kernel, SHUFFLED)
         assert found is not None
         kernel, extents = found.kernel, found.extents
     module = ModuleBuilder(AVX2)
@@ -223,7 +224,7 @@ def test_dynamic_kernels_are_equal_for_all_shapes(target: CpuTarget) -> None:
     for shape in ((3, 5), (70, 9), (2, 10000)):
         b = CoreBuilder("region")
         y = b.add(b.input(tensor(*shape)), b.broadcast_to(b.input(tensor(shape[1])), shape))
-        general = generalize(lower_region(Fused(b.build([y]), "pointwise")))
+        general = generalize(lower_region(Fused(b.build([y]), "pointwise")), SHUFFLED)
         assert general is not None
         module = ModuleBuilder(target)
         emit_loops(general.kernel, target, module, "kernel", general.extents)
@@ -234,7 +235,7 @@ def test_dynamic_kernels_are_equal_for_all_shapes(target: CpuTarget) -> None:
 
 @pytest.mark.parametrize("body", [padded, pooled], ids=lambda f: f.__name__)
 def test_kernels_that_depend_on_their_shape_have_no_dynamic_form(body: Body) -> None:
-    assert generalize(lowered(body)) is None
+    assert generalize(lowered(body), SHUFFLED) is None
 
 
 GENERAL = [body for body in BODIES if body not in (padded, pooled)]
@@ -271,7 +272,7 @@ def test_numbers_that_depend_on_the_shape_are_run_time_arguments(
     kernels: set[Kernel] = set()
     for shape in ((3, 5), (70, 9), (2, 10000)):
         b = CoreBuilder("region")
-        general = generalize(lower_region(Fused(b.build([body(b, shape)]), kind)))
+        general = generalize(lower_region(Fused(b.build([body(b, shape)]), kind)), SHUFFLED)
         assert general is not None
         verify_kernel(general.kernel)
         kernels.add(general.kernel)

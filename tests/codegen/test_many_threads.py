@@ -19,7 +19,7 @@ from mxforge.codegen.llvm.schedule.registers import choose_tiles
 from mxforge.codegen.llvm.target import AVX512, CpuTarget
 from mxforge.ir.kernel import Kernel
 from mxforge.ir.types import Layout
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.machine import host_target
 
 THREADS = (8, 16, 32, 64)
 

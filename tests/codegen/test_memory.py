@@ -48,7 +48,7 @@ def test_pieces_are_computed_in_place() -> None:
 def test_the_offset_of_a_nested_piece_uses_the_strides_of_the_outermost_concatenation() -> None:
     from mxforge.passes.manager import Context, run_passes
     from mxforge.passes.pipeline import FOR_CPU
-    from mxforge.runtime.host import host_target
+    from mxforge.runtime.host.machine import host_target
 
     b = CoreBuilder("nested")
     x = b.input(TensorType((2, 3, 4), DType.F32))

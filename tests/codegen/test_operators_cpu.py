@@ -14,7 +14,7 @@ from mxforge.ir.types import DType, TensorType
 from mxforge.passes.decompose import Decompose
 from mxforge.passes.differentiate import vjp_graph
 from mxforge.passes.manager import Context, Options, run_passes
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.machine import host_target
 from sweeps import tolerance
 
 

@@ -15,7 +15,7 @@ from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import Ref, Scalar
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.types import DType, TensorType
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.machine import host_target
 
 F32 = DType.F32
 

@@ -13,7 +13,7 @@ from mxforge.ir.manifest import ManifestError, program_to_bytes
 from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
-from mxforge.runtime.executable import Executable
+from mxforge.runtime.host.executable import Executable
 
 F32, I32 = DType.F32, DType.I32
 

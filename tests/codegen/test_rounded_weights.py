@@ -20,7 +20,7 @@ from mxforge.ir.kernel import Cast, Contract, Kernel, Store
 from mxforge.ir.types import DType
 from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.passes.narrow_weights import NarrowWeights
-from mxforge.runtime.host import X86_LEVELS, host_target
+from mxforge.runtime.host.machine import X86_LEVELS, host_target
 from rewriting import random_inputs, tensor
 
 pytest.importorskip("llvmlite.binding")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from compiled import Array, check, compiled, run_program
 from mxforge.codegen.hoist import hoist_reductions
-from mxforge.codegen.llvm.loops.nest import build_nest
 from mxforge.codegen.llvm.schedule.steps import LoopGroup, plan_steps, scratch_rows
 from mxforge.codegen.lower import lower_region
+from mxforge.codegen.nest import build_nest
 from mxforge.ir.dialects.core import CoreBuilder, Fused
 from mxforge.ir.graph import Value
 from mxforge.ir.kernel import Store

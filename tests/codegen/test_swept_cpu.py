@@ -11,7 +11,7 @@ import pytest
 from compiled import compiled
 from differences import other_result
 from goldens import swept_goldens
-from mxforge.runtime.executable import Executable
+from mxforge.runtime.host.executable import Executable
 from sweeps import difference, is_refused, together
 
 BY_OPERATOR = {

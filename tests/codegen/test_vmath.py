@@ -15,8 +15,8 @@ from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.codegen.llvm.types import F16, F32, I64, PTR, Type
 from mxforge.codegen.llvm.vmath import ARITY, FLOAT_FUNCTIONS, call_math
 from mxforge.codegen.llvm.vmath_double import DOUBLE_FUNCTIONS
-from mxforge.runtime.elf import load_object
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.loader import load_object
+from mxforge.runtime.host.machine import host_target
 
 # The references overflow on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -17,7 +17,7 @@ import pytest
 from mxforge.frontend.base import MXNetError
 from mxforge.runtime import compiled_folder
 from mxforge.runtime.compiled_folder import CompiledFolderError, write_folder
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.machine import host_target
 from mxforge.tools.main import main
 
 FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
@@ -224,7 +224,7 @@ def test_a_missing_folder(tmp_path: Path) -> None:
 KILLED = """
 import os, shutil, signal, sys
 from mxforge.runtime import compiled_folder
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.machine import host_target
 stored = compiled_folder.read_folder(sys.argv[1])
 def kill(*args, **options):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -339,7 +339,7 @@ def test_seeds_do_not_depend_on_the_number_of_workers() -> None:
 
 
 def test_workers_compute_with_one_thread() -> None:
-    from mxforge.runtime.threads import get_num_threads
+    from mxforge.runtime.host.threads import get_num_threads
 
     mx.nd.ones((1000, 1000)).sum().wait_to_read()  # starts the threads of this process
     net = mx.gluon.nn.Dense(3, in_units=4)

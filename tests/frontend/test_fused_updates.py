@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from mxforge.codegen.llvm.compile import statistics
 from mxforge.frontend.optimizer import fused
-from mxforge.runtime.executable import Executable
+from mxforge.runtime.host.executable import Executable
 from mxforge.runtime.modes import hooks
 
 opt: Any = mx.optimizer

@@ -12,7 +12,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.runtime.executable import Executable
+from mxforge.runtime.host.executable import Executable
 
 nn = mx.gluon.nn
 FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"

@@ -11,7 +11,7 @@ import pytest
 from mxforge.frontend.ndarray import linked_tape
 from mxforge.frontend.ndarray.linked_tape import _LinkedTape
 from mxforge.ir.caches import clear_caches
-from mxforge.runtime import executable as executables
+from mxforge.runtime.host import executable as executables
 
 nd, autograd = mx.nd, mx.autograd
 

@@ -178,7 +178,7 @@ def test_numbers_are_not_compiled_into_programs() -> None:
 
 def test_new_extents_need_no_new_code() -> None:
     from mxforge.frontend.ndarray.eager import bind, operator_named
-    from mxforge.runtime.executable import Executable
+    from mxforge.runtime.host.executable import Executable
 
     shapes = (20, 30), (41, 17), (1000, 5)
     made = [bind(operator_named("exp"), {}).specialization([nd.ones(shape)]).executable for shape in shapes]

@@ -10,7 +10,7 @@ from typing import Any
 
 import mxforge as mx
 import pytest
-from mxforge.runtime import executable
+from mxforge.runtime.host import executable
 
 
 @pytest.fixture

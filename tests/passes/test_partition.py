@@ -35,7 +35,7 @@ from mxforge.passes.partition import partition
 from mxforge.passes.pipeline import JOINT, to_core_with_gradients
 from mxforge.passes.recompute_cost import has_own_kernel, keeping_cost, recomputing_cost
 from mxforge.passes.training import training_graphs, with_stored_inputs
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.machine import host_target
 from random_graphs import Maker
 from rewriting import random_inputs, tensor
 

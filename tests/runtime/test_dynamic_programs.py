@@ -15,7 +15,7 @@ from mxforge.ir.caches import clear_caches
 from mxforge.ir.program import PACK, Launch, Program
 from mxforge.runtime.compile import dynamic_programs, executable_for
 from mxforge.runtime.device import Runnable
-from mxforge.runtime.executable import listen
+from mxforge.runtime.host.executable import listen
 from mxforge.runtime.prepared import Version
 
 sym: Any = mx.sym

@@ -13,8 +13,8 @@ from mxforge.ir.program import Launch, Program
 from mxforge.passes.manager import Options
 from mxforge.runtime import idle, prepared
 from mxforge.runtime.derivative import Differentiable
-from mxforge.runtime.executable import Executable, listen
-from mxforge.runtime.host_device import HOST
+from mxforge.runtime.host.device import HOST
+from mxforge.runtime.host.executable import Executable, listen
 from mxforge.runtime.prepared import Prepared, PreparedPool, Version
 from rewriting import tensor
 

@@ -13,9 +13,9 @@ from mxforge.ir.program import Program
 from mxforge.ir.program_combination import Use, sequence
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_program
-from mxforge.runtime import executable as executables
 from mxforge.runtime.compile import executable_for
-from mxforge.runtime.executable import Executable
+from mxforge.runtime.host import executable as executables
+from mxforge.runtime.host.executable import Executable
 
 SHAPE = (3, 5)
 MATRIX = TensorType(SHAPE, DType.F32)

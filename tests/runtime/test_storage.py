@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mxforge.runtime import storage as module
-from mxforge.runtime.host import physical_memory
+from mxforge.runtime.host.machine import physical_memory
 from mxforge.runtime.storage import (
     allocate,
     allocate_zeroed,

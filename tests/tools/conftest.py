@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from mxforge.ir.settings import settings
-from mxforge.runtime.threads import get_num_threads, set_num_threads
+from mxforge.runtime.host.threads import get_num_threads, set_num_threads
 from mxforge.tools.main import main
 
 FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"

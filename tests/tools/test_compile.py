@@ -9,7 +9,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.runtime.threads import get_num_threads, get_pool
+from mxforge.runtime.host.threads import get_num_threads, get_pool
 
 from .conftest import FIXTURES
 

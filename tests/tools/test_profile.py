@@ -12,8 +12,8 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.runtime import probes
-from mxforge.runtime.probes import RunTimes
+from mxforge.runtime.host import probes
+from mxforge.runtime.host.probes import RunTimes
 from mxforge.tools import peaks
 from mxforge.tools.profile_report import Machine, Profile
 from mxforge.tools.profile_rows import Row

@@ -9,8 +9,8 @@ from typing import Any
 
 import mxforge as mx
 import pytest
-from mxforge.runtime import probes
-from mxforge.runtime.threads import get_num_threads, get_pool
+from mxforge.runtime.host import probes
+from mxforge.runtime.host.threads import get_num_threads, get_pool
 from mxforge.tools.thread_model import LaunchWork as Work
 from mxforge.tools.thread_model import Limit, Prediction, ThreadCosts, chunk_sizes, finish_seconds, predict
 

@@ -10,7 +10,7 @@ from ...frontend.dtypes import from_memory, to_memory
 from ...ir.graph import Graph
 from ...ir.types import TensorType
 from ...runtime.compile import kernel_store
-from ...runtime.host_device import HOST
+from ...runtime.host.device import HOST
 from ..errors import ToolError, UsageError
 from ..inputs import complete_inputs, types_and_arrays
 from ..model_files import find_model

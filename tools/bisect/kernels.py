@@ -22,8 +22,8 @@ from ...ir.dialects.core.interpret import evaluate_node
 from ...ir.graph import Graph, Node, Value
 from ...ir.lazy_dataclass import dataclass
 from ...ir.types import TensorType
-from ...runtime.executable import Executable
-from ...runtime.stepped_run import SteppedRun
+from ...runtime.host.executable import Executable
+from ...runtime.host.stepped_run import SteppedRun
 from ...runtime.storage import allocate_zeroed
 from ...runtime.tensor_memory import read_tensor, stored
 from .compare import Array, Difference, compare

@@ -24,7 +24,7 @@ from ...ir.types import DType, TensorType
 from ...passes.manager import Context, Options
 from ...runtime.compile import hash_of
 from ...runtime.device import BoundCall, DirectCall, Runnable
-from ...runtime.host_device import HOST
+from ...runtime.host.device import HOST
 from ...runtime.tensor_memory import read_tensor
 from ...runtime.watch import watch
 from ..errors import ToolError

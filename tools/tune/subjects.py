@@ -15,7 +15,7 @@ from ...ir.types import DType, TensorType
 from ...passes.manager import Context, Options
 from ...passes.training import training_graphs
 from ...runtime.derivative import backward_graph
-from ...runtime.executable import Executable
+from ...runtime.host.executable import Executable
 from ...runtime.storage import Storage, allocate_zeroed, as_numpy
 from ..errors import ToolError
 from ..inputs import labels_of, random_arrays

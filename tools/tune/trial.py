@@ -14,7 +14,7 @@ from ...codegen.llvm.schedule.kinds import Schedule
 from ...codegen.llvm.schedule.tuned import Tuned, entry_of, kernel_key
 from ...ir.kernel import Kernel
 from ...ir.lazy_dataclass import dataclass
-from ...runtime.probes import TimedRuns
+from ...runtime.host.probes import TimedRuns
 from .subjects import Part, Subject
 
 Schedules = Mapping[str, Schedule]

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from ....ir.kernel import AxisKind, Kernel
 from ...emission import Emission, LaunchSpec
 from ...hoist import hoist_reductions
+from ...nest import Access, Nest, build_nest
 from ..cpu import Cpu
 from ..emitter import ModuleBuilder
 from ..schedule.loops import LoopSchedule, schedule_nest
 from .emit import emit_nest
-from .nest import Access, Nest, build_nest
 
 
 def emit_by_rows(

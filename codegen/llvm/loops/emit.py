@@ -9,6 +9,7 @@ from ....ir.kernel import Kernel, ScalarParameter, walk
 from ....ir.symbolic import deferred
 from ...emission import Emission, LaunchSpec
 from ...hoist import hoist_reductions
+from ...nest import Nest, build_nest
 from ..arithmetic import Operand, Value
 from ..cpu import Cpu
 from ..emitter import ModuleBuilder
@@ -17,7 +18,6 @@ from ..schedule.loops import LoopSchedule, choose_loops, schedule_general, sched
 from ..types import I32, I64, PTR, type_of
 from .common import hoist
 from .expressions import Evaluator, Point, compute_dtype
-from .nest import Nest, build_nest
 from .rows import RowEmitter
 from .transposed_tiles import TransposedTiles
 

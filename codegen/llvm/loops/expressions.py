@@ -23,13 +23,13 @@ from ....ir.kernel import (
 from ....ir.scalar import ScalarOp, result_dtype
 from ....ir.symbolic import is_symbolic
 from ....ir.types import DType
+from ...nest import Access, Bound, Nest
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder
 from ..scalars import emit_cast, emit_scalar
 from ..schedule.loops import LoopSchedule, clippable_bounds
 from ..types import I64, Type, memory_type_of, type_of
 from .common import Common
-from .nest import Access, Bound, Nest
 
 SHUFFLED = (2, -1)
 """Strides along the vector axis for which whole vectors are loaded and shuffled."""

@@ -9,6 +9,7 @@ from math import prod
 from ....ir.kernel import Kernel, Local, Reduce, ReduceOp, Stage, Store
 from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType
+from ...nest import Bound, Nest
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder
 from ..scalars import emit_scalar
@@ -16,7 +17,6 @@ from ..schedule.loops import STACK_ELEMENTS, LoopSchedule, clippable_bounds
 from ..schedule.steps import LoopGroup, is_reduction, plan_steps, scratch_rows
 from ..types import I64, type_of
 from .expressions import Evaluator, Point
-from .nest import Bound, Nest
 
 _PIECE, _SHORT_PIECE = 256, 32  # elements that are summed before they are added to a longer sum
 PassBody = Callable[[Point, Sequence[Value]], list[Value]]

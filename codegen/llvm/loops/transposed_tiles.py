@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ....ir.kernel import Index, Store
+from ...nest import Nest
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder
 from ..types import Type, memory_type_of
 from .expressions import Point
-from .nest import Nest
 from .rows import RowEmitter
 
 Key = tuple[str, Index]

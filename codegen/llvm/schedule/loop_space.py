@@ -10,8 +10,8 @@ from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import is_symbolic
 from ....ir.types import DType
 from ...hoist import hoist_reductions
+from ...nest import Nest, build_nest
 from ..cpu import Cpu
-from ..loops.nest import Nest, build_nest
 from .kinds import LoopChoice
 from .loops import choose_loops, nest_lanes
 from .space import Space

@@ -23,8 +23,8 @@ from ....ir.lazy_dataclass import dataclass
 from ....ir.scalar import ScalarOp
 from ....ir.symbolic import deferred, is_symbolic
 from ....ir.types import DType
+from ...nest import Bound, Nest
 from ..cpu import Cpu
-from ..loops.nest import Bound, Nest
 from .kinds import LoopChoice
 from .steps import plan_steps, scratch_rows
 

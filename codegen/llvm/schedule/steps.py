@@ -14,7 +14,7 @@ from dataclasses import field
 from ....ir.kernel import AxisKind, Expr, Load, Local, Reduce, Ref, Scalar, Stage, Store, walk
 from ....ir.lazy_dataclass import dataclass
 from ....ir.scalar import ScalarOp
-from ..loops.nest import Nest
+from ...nest import Nest
 
 
 @dataclass

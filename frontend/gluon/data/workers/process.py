@@ -14,7 +14,7 @@ from multiprocessing.reduction import send_handle
 from typing import Any
 
 from .....ir.lazy_dataclass import dataclass
-from .....runtime.threads import set_num_threads
+from .....runtime.host.threads import set_num_threads
 from .... import autograd
 from ....tracebacks import shorten
 from ....util import set_np

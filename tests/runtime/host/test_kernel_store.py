@@ -14,12 +14,12 @@ from mxforge.codegen.llvm.target import CpuTarget
 from mxforge.ir.caches import clear_caches
 from mxforge.ir.code_store import MemoryStore
 from mxforge.passes.manager import Options
-from mxforge.runtime import kernel_library
 from mxforge.runtime.cache import DiskCache
-from mxforge.runtime.host import X86_LEVELS, cpu_flags, host_target
+from mxforge.runtime.host import kernel_library
+from mxforge.runtime.host.kernel_library import KernelLibrary, is_portable, library_file, read_library, to_bytes
+from mxforge.runtime.host.kernel_store import KernelStore
+from mxforge.runtime.host.machine import X86_LEVELS, cpu_flags, host_target
 from mxforge.runtime.kernel_capture import kernels_captured
-from mxforge.runtime.kernel_library import KernelLibrary, is_portable, library_file, read_library, to_bytes
-from mxforge.runtime.kernel_store import KernelStore
 from mxforge.tools.first_programs import CALLS, NETWORKS, Program
 from mxforge.tools.make_kernels import LEVELS, network_graphs, targets
 from processes import run_apart

@@ -15,8 +15,8 @@ import pytest
 from mxforge.codegen.elf.reader import read_object
 from mxforge.codegen.llvm.compile import compile_object
 from mxforge.codegen.llvm.target import AVX2, NEON
-from mxforge.runtime.elf import Image, LinkError, LoadedObject, load_object, resolve_libc
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host.loader import Image, LinkError, LoadedObject, load_object, resolve_libc
+from mxforge.runtime.host.machine import host_target
 
 EVERYTHING = """
 @counter = global i32 7

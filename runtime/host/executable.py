@@ -1,6 +1,6 @@
 """Runs compiled programs on the host.
 
-A program's code is loaded once. An `Instance` has launch records (`runtime/records.py`) and an arena. A run writes the
+A program's code is loaded once. An `Instance` has launch records (`records.py`) and an arena. A run writes the
 addresses of its operands into the records and makes one native call.
 """
 
@@ -13,18 +13,18 @@ from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
-from ..codegen.llvm.support import PIECES
-from ..ir.program import Launch, Place, Program, Space
-from ..ir.settings import settings
+from ...codegen.llvm.support import PIECES
+from ...ir.program import Launch, Place, Program, Space
+from ...ir.settings import settings
+from ..checks import verify
+from ..device import BoundCall, DeviceError, DirectCall
+from ..loaded_program import LoadedProgram
+from ..prepared import Prepared, PreparedPool
+from ..storage import Storage, allocate, allocate_zeroed, require_memory
 from .arena import Arena, scratch_pool
-from .checks import verify
-from .device import BoundCall, DeviceError, DirectCall
-from .elf import LoadedObject, load_objects, resolve_libc
 from .host_calls import HostCalls
-from .loaded_program import LoadedProgram
-from .prepared import Prepared, PreparedPool
+from .loader import LoadedObject, load_objects, resolve_libc
 from .records import WORD, Records, as_launch
-from .storage import Storage, allocate, allocate_zeroed, require_memory
 from .threads import ThreadPool, get_pool
 
 _SHORT_BYTES = 128 << 10  # memory of a program that runs while holding Python's lock (at most about 20 us)

@@ -12,13 +12,13 @@ from functools import cache
 
 import numpy as np
 
-from ..codegen.llvm.probes import FMA, LINE, READ, READ_PAGE, SLOTS, TIMED, fma_operations, probe_module
-from ..codegen.llvm.target import CpuTarget
-from ..ir.lazy_dataclass import dataclass
-from .elf import LoadedObject, load_object
+from ...codegen.llvm.probes import FMA, LINE, READ, READ_PAGE, SLOTS, TIMED, fma_operations, probe_module
+from ...codegen.llvm.target import CpuTarget
+from ...ir.lazy_dataclass import dataclass
+from ..storage import Storage, allocate, allocate_zeroed
 from .executable import Executable
-from .host import host_target
-from .storage import Storage, allocate, allocate_zeroed
+from .loader import LoadedObject, load_object
+from .machine import host_target
 from .threads import RECORD_BYTES, ThreadPool, get_pool
 
 _WORD, _RECORD_WORDS = 8, RECORD_BYTES // 8
@@ -35,7 +35,7 @@ def _address(kernel: str) -> int:
 
 @cache
 def _probes(target: CpuTarget) -> LoadedObject:
-    from ..codegen.llvm.compile import compile_object
+    from ...codegen.llvm.compile import compile_object
 
     return load_object(compile_object(probe_module(target), target))
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...runtime.device import Address, Device
-from ...runtime.host_device import HOST
-from ...runtime.storage import storage_of
-from ..base import MXNetError
+from .checks import value_error
+from .device import Address, Device
+from .host.device import HOST
+from .storage import storage_of
 
 if TYPE_CHECKING:
-    from ...ir.dialects.mx.operator import Operator
+    from ..ir.dialects.mx.operator import Operator
 
 
 class ScalarBlock:
@@ -29,7 +29,7 @@ class ScalarBlock:
 
     @staticmethod
     def of(operator: Operator, device: Device) -> ScalarBlock:
-        from ...ir.dialects.mx.builder import scalar_values
+        from ..ir.dialects.mx.builder import scalar_values
 
         return ScalarBlock.on(
             device, "".join("q" if isinstance(v, int) else "f" for v in scalar_values(operator).values())
@@ -52,7 +52,7 @@ class ScalarBlock:
         try:
             self._pack(block[0], 0, *values)
         except (struct.error, OverflowError) as error:
-            raise MXNetError(f"the numbers {tuple(values)} do not fit: {error}") from None
+            raise value_error(f"the numbers {tuple(values)} do not fit: {error}") from None
         return block, block[1]
 
 
@@ -75,6 +75,6 @@ class DeviceScalars(ScalarBlock):
 @cache
 def checks_scalars(cls: type[Operator]) -> bool:
     """True if an operator can refuse values of its scalar parameters."""
-    from ...ir.dialects.mx.operator import Operator
+    from ..ir.dialects.mx.operator import Operator
 
     return cls.check is not Operator.check or cls.require_shapes is not Operator.require_shapes

@@ -6,8 +6,8 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..codegen.llvm.support_calls import CALL, NONE, OBSERVED, REFUSAL
-from .device import DeviceError
+from ...codegen.llvm.support_calls import CALL, NONE, OBSERVED, REFUSAL
+from ..device import DeviceError
 
 Patch = tuple[int, int, int]
 """The position of an operand, the address of a word, and the offset in bytes of what the word points to."""

@@ -6,9 +6,9 @@ one pool: many programs need the memory of the largest one.
 
 from __future__ import annotations
 
-from ..ir.program import Program
-from .idle import add_allocation, clock
-from .storage import Storage, allocate, allocate_zeroed
+from ...ir.program import Program
+from ..idle import add_allocation, clock
+from ..storage import Storage, allocate, allocate_zeroed
 
 
 class Arena:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 
-from ..codegen.llvm.support import COPY
-from ..ir.program import Copy, Launch, Place, Space, Step
+from ...codegen.llvm.support import COPY
+from ...ir.program import Copy, Launch, Place, Space, Step
 
 WORD = 8
 RECORD_WORDS = 4

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from mxforge.codegen.llvm.compile import compile_object
 from mxforge.codegen.llvm.support import MOST_CHUNKS_OF_FEW, PIECES
-from mxforge.runtime.elf import LoadedObject, load_object
-from mxforge.runtime.host import host_target
-from mxforge.runtime.threads import RECORD_BYTES, ThreadPool, get_num_threads, get_pool, set_num_threads
+from mxforge.runtime.host.loader import LoadedObject, load_object
+from mxforge.runtime.host.machine import host_target
+from mxforge.runtime.host.threads import RECORD_BYTES, ThreadPool, get_num_threads, get_pool, set_num_threads
 from mxforge.tools.thread_model import chunk_sizes
 
 # touch: a[i] += 1 for i in [begin, end), and the worker's cell of b counts its chunks.
@@ -400,8 +400,8 @@ def test_record_size() -> None:
 EXITING = """
 import sys, threading
 import numpy as np
-from mxforge.runtime import threads
-from mxforge.runtime.threads import get_pool
+from mxforge.runtime.host import threads
+from mxforge.runtime.host.threads import get_pool
 pool = get_pool()
 assert "llvmlite" not in sys.modules, "the support module was not in the cache"
 print(pool.threads)
@@ -411,7 +411,7 @@ print(pool.threads)
 # The kernel of these processes is libc's labs, which has no effect.
 USE = """
 import ctypes
-from mxforge.runtime.elf import resolve_libc
+from mxforge.runtime.host.loader import resolve_libc
 slots = np.array([resolve_libc("labs"), 0, 1000, 1] * 50, np.int64)
 for _ in range(20):
     pool.run(int(slots.ctypes.data), 50)

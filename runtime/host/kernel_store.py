@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 
-from ..codegen.llvm.cpu import Cpu
-from ..ir.caches import Cache
-from .cache import DiskCache
+from ...codegen.llvm.cpu import Cpu
+from ...ir.caches import Cache
+from ..cache import DiskCache
 from .kernel_library import read_library
 
 _code: Cache[str, bytes] = Cache("kernels", 1 << 14, len, 16 << 20)

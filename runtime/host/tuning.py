@@ -15,14 +15,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ..codegen.llvm.schedule.tuned import Tuned, schedule_of
-from ..ir.settings import settings
-from .atomic import write_atomically
-from .cache import DiskCache, default_cache
+from ...codegen.llvm.schedule.tuned import Tuned, schedule_of
+from ...ir.settings import settings
+from ..atomic import write_atomically
+from ..cache import DiskCache, default_cache
 
 if TYPE_CHECKING:
-    from ..codegen.llvm.schedule.tuned import Entry
-    from ..codegen.llvm.target import CpuTarget
+    from ...codegen.llvm.schedule.tuned import Entry
+    from ...codegen.llvm.target import CpuTarget
 
 FORMAT = 1
 _OFF = Path("off")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....ir.kernel import (
+from ..ir.kernel import (
     Affine,
     Axis,
     AxisKind,
@@ -33,10 +33,10 @@ from ....ir.kernel import (
     index_value,
     walk,
 )
-from ....ir.lazy_dataclass import dataclass
-from ....ir.scalar import ScalarOp
-from ....ir.symbolic import known_equal
-from ....ir.types import DType, Shape
+from ..ir.lazy_dataclass import dataclass
+from ..ir.scalar import ScalarOp
+from ..ir.symbolic import known_equal
+from ..ir.types import DType, Shape
 
 Terms = tuple[tuple[str, int], ...]
 Strides = tuple[tuple[str, Extent], ...]

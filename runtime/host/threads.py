@@ -11,12 +11,12 @@ import mmap
 import os
 from collections.abc import Callable
 
-from ..codegen.llvm.support import COPY, LARGEST_POOL, PIECES, RUN
-from ..codegen.llvm.target import CpuTarget
-from .cache import DiskCache, default_cache
+from ...codegen.llvm.support import COPY, LARGEST_POOL, PIECES, RUN
+from ...codegen.llvm.target import CpuTarget
+from ..cache import DiskCache, default_cache
 from .direct_calls import DirectCalls, resolve_python
-from .elf import load_object, resolve_libc
-from .host import host_target
+from .loader import load_object, resolve_libc
+from .machine import host_target
 from .support_object import support_object
 
 RECORD_BYTES = 32

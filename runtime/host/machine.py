@@ -7,9 +7,9 @@ import platform
 from dataclasses import replace
 from pathlib import Path
 
-from ..codegen.llvm.target import CpuTarget
-from ..ir.settings import read_settings
-from ..ir.suggestions import see
+from ...codegen.llvm.target import CpuTarget
+from ...ir.settings import read_settings
+from ...ir.suggestions import see
 
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")

@@ -9,17 +9,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..ir.settings import settings
-from .host import host_target, physical_memory
-from .storage import Storage, allocate, statistics
+from ...ir.settings import settings
+from ..storage import Storage, allocate, statistics
+from .machine import host_target, physical_memory
 from .tuning import tuned_target
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ..codegen.llvm.target import CpuTarget
-    from ..ir.program import Program
-    from .device import Runnable
+    from ...codegen.llvm.target import CpuTarget
+    from ...ir.program import Program
+    from ..device import Runnable
 
 
 class HostDevice:

@@ -8,9 +8,10 @@ of a reduction over the same side, and for all shapes with the same pattern of b
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import replace
 
-from ....ir.kernel import (
+from ..ir.kernel import (
     Affine,
     Axis,
     AxisKind,
@@ -32,11 +33,10 @@ from ....ir.kernel import (
     affine,
     contracts,
 )
-from ....ir.lazy_dataclass import dataclass
-from ....ir.symbolic import deferred, is_symbolic
-from ....ir.types import DType
-from ...hoist import hoist_reductions
-from .expressions import SHUFFLED
+from ..ir.lazy_dataclass import dataclass
+from ..ir.symbolic import deferred, is_symbolic
+from ..ir.types import DType
+from .hoist import hoist_reductions
 from .nest import Access, Nest, build_nest
 
 _COMMON = (0.0, 1.0, -1.0, float("inf"), float("-inf"))  # do not depend on shapes, and code for known values is faster
@@ -54,16 +54,17 @@ class GeneralKernel:
     extents: tuple[int, ...]
 
 
-def generalize(kernel: Kernel) -> GeneralKernel | None:
+def generalize(kernel: Kernel, kept_strides: Sequence[int]) -> GeneralKernel | None:
     """The shape-free form of a kernel; None if its code depends on shapes: contractions, masks, blocked layouts,
-    reductions over different axes."""
+    reductions over different axes. `kept_strides` stay constants if the operation itself has them, because the target
+    has code for them."""
     if contracts(kernel):
         return None
     nest = build_nest(hoist_reductions(kernel))
     if nest.guard or any(b.layout for b in kernel.buffers) or any(a.bounds for a in nest.accesses.values()):
         return None
     try:
-        return _Generalizer(kernel, nest).run()
+        return _Generalizer(kernel, nest, kept_strides).run()
     except _ShapedError:
         return None
 
@@ -73,8 +74,8 @@ class _ShapedError(Exception):
 
 
 class _Generalizer:
-    def __init__(self, kernel: Kernel, nest: Nest) -> None:
-        self.kernel, self.nest = kernel, nest
+    def __init__(self, kernel: Kernel, nest: Nest, kept_strides: Sequence[int]) -> None:
+        self.kernel, self.nest, self.kept_strides = kernel, nest, kept_strides
         self.axes = {a.name: f"a{i}" for i, a in enumerate(nest.axes)}
         self.parallel = tuple(self.axes[a] for a in nest.names(AxisKind.PARALLEL))
         self.reduced = tuple(self.axes[a] for a in nest.names(AxisKind.REDUCE))
@@ -118,7 +119,7 @@ class _Generalizer:
         dimensions: list[tuple[Extent, Extent, Affine | Expr]] = []
         for axis, s in strided:
             own = self.axes[axis]
-            stride = s if s == 1 or _is_shuffled(key[1], axis, s) else self._named(f"{name}s{own}", s)
+            stride = s if s == 1 or self._is_kept(key[1], axis, s) else self._named(f"{name}s{own}", s)
             dimensions.append((self.extents[own], stride, affine((own, 1))))
         for k, (index, (_, step, extent)) in enumerate(zip(gathered, access.gathers, strict=True)):
             size = 0 if extent is None else self._named(f"{name}e{k}", extent)
@@ -130,6 +131,12 @@ class _Generalizer:
         self.buffers.append(replace(self.kernel.buffers[position], name=name, shape=shape, strides=strides))
         self.operands.append(position)
         return name, index
+
+    def _is_kept(self, index: Index, axis: str, stride: Extent) -> bool:
+        """True for a kept stride that the operation itself has, for instance because it reads every second element or
+        reverses the axis; other strides of this length depend on the shape."""
+        terms = [t for i in index if isinstance(i, Affine) for t in i.terms]
+        return not is_symbolic(stride) and stride in self.kept_strides and (axis, stride) in terms
 
     def _stage(self, stage: Stage) -> Stage:
         value = self._expr(stage.value)
@@ -176,13 +183,6 @@ class _Generalizer:
             name = self._named(f"c{len(self.numbers)}", bits)
             found = self.numbers[dtype, bits] = ScalarParameter(name, dtype)
         return found
-
-
-def _is_shuffled(index: Index, axis: str, stride: Extent) -> bool:
-    """True if the operation itself reads every second element or reverses the axis; other strides of 2 or -1 depend on
-    the shape."""
-    terms = [t for i in index if isinstance(i, Affine) for t in i.terms]
-    return not is_symbolic(stride) and stride in SHUFFLED and (axis, stride) in terms
 
 
 def _bits(value: float, dtype: DType) -> int:

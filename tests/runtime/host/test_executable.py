@@ -24,13 +24,13 @@ from mxforge.ir.settings import Settings
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_program
 from mxforge.passes.manager import Options
-from mxforge.runtime import executable as executables
-from mxforge.runtime.arena import ScratchPool
 from mxforge.runtime.compile import disk_key, executable_for
 from mxforge.runtime.compiler_identity import compiler_identity, identity_of
 from mxforge.runtime.device import DeviceAddress, DeviceError
-from mxforge.runtime.executable import Executable, listen
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host import executable as executables
+from mxforge.runtime.host.arena import ScratchPool
+from mxforge.runtime.host.executable import Executable, listen
+from mxforge.runtime.host.machine import host_target
 from mxforge.runtime.reference import ReferenceExecutable
 
 # add: c[i] = a[i] + b[i] in i64; the arguments are a, b, c and an unused number.
@@ -321,7 +321,7 @@ def test_threads_do_not_share_an_instance(code: bytes) -> None:
 def test_launches_are_listed_on_request(
     code: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mxforge.runtime.executable.settings", lambda: Settings(debug=2))
+    monkeypatch.setattr("mxforge.runtime.host.executable.settings", lambda: Settings(debug=2))
     executable = Executable(program(code, 2, 1, [launch(IN[0], IN[1], ARENA), launch(ARENA, CONSTANT, OUT[0])]))
     assert (run(executable, [vector(3), vector(1)], 1)[0] == vector(3) + vector(1) + 100).all()
     lines = capsys.readouterr().err.splitlines()

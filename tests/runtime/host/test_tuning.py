@@ -12,9 +12,9 @@ from mxforge.codegen.llvm.schedule.kinds import GemvSchedule
 from mxforge.codegen.llvm.schedule.tuned import Tuned, entry_of
 from mxforge.codegen.llvm.target import AVX2, AVX512
 from mxforge.ir.settings import settings
-from mxforge.runtime import tuning
 from mxforge.runtime.cache import DiskCache
-from mxforge.runtime.tuning import (
+from mxforge.runtime.host import tuning
+from mxforge.runtime.host.tuning import (
     TuningError,
     identity,
     read_tables,

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..codegen.elf.reader import LinkError, ObjectFile, Relocations, Section, read_object
-from ..codegen.elf.relocations import AARCH64, X86_64, Refers, Relocation, RelocationError, Words
-from ..ir.lazy_dataclass import dataclass
+from ...codegen.elf.reader import LinkError, ObjectFile, Relocations, Section, read_object
+from ...codegen.elf.relocations import AARCH64, X86_64, Refers, Relocation, RelocationError, Words
+from ...ir.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -3,8 +3,8 @@
 The package has it compiled for x86-64 and AArch64. For machines with another size of memory pages it is compiled once
 and stored in the disk cache.
 
-    python -m mxforge.runtime.support_object    compiles the objects of the package anew, which a change of
-                                                codegen/llvm/support.py requires
+    python -m mxforge.runtime.host.support_object    compiles the objects of the package anew, which a change of
+                                                     codegen/llvm/support.py requires
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from ..codegen.llvm.support import support_module
-from ..codegen.llvm.target import CpuTarget
-from .cache import DiskCache
+from ...codegen.llvm.support import support_module
+from ...codegen.llvm.target import CpuTarget
+from ..cache import DiskCache
 
 OBJECTS = Path(__file__).parent / "objects"
 """The objects of the package, for all processors of an architecture that mxforge supports."""
@@ -33,7 +33,7 @@ def support_object(target: CpuTarget, page_bytes: int, cache: DiskCache, objects
     key = hashlib.sha256(identity.encode()).hexdigest()
     data = cache.get(key)
     if data is None:
-        from ..codegen.llvm.compile import compile_object
+        from ...codegen.llvm.compile import compile_object
 
         data = compile_object(text, target)
         cache.put(key, data)
@@ -47,9 +47,9 @@ def object_name(triple: str, text: str) -> str:
 
 def write_objects(folder: Path) -> None:
     """Compile the objects of the package into an empty or an outdated folder."""
-    from ..codegen.llvm.compile import compile_object
-    from .atomic import write_atomically
-    from .host import smallest_target
+    from ...codegen.llvm.compile import compile_object
+    from ..atomic import write_atomically
+    from .machine import smallest_target
 
     for outdated in folder.glob("*.o"):
         outdated.unlink()

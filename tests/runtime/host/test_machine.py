@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from mxforge.codegen.llvm.compile import compile_object
-from mxforge.runtime import host
-from mxforge.runtime.host import (
+from mxforge.runtime.host import machine
+from mxforge.runtime.host.machine import (
     cache_sizes,
     cpu_quota,
     default_threads,
@@ -103,10 +103,10 @@ def test_other_machines_are_named() -> None:
 
 def test_features_are_known_to_llvm(capfd: pytest.CaptureFixture[str]) -> None:
     """LLVM prints a warning to stderr for an unknown feature."""
-    everything = " ".join({*host._X86_SSE, *host._X86_AVX2, *host._X86_AVX512})
+    everything = " ".join({*machine._X86_SSE, *machine._X86_AVX2, *machine._X86_AVX512})
     for target in (
         target_from_cpuinfo("x86_64", cpuinfo("GenuineIntel", 6, everything), {}, 1),
-        target_from_cpuinfo("aarch64", {"Features": " ".join(host._AARCH64)}, {}, 1),
+        target_from_cpuinfo("aarch64", {"Features": " ".join(machine._AARCH64)}, {}, 1),
     ):
         compile_object("define void @f() {\n  ret void\n}\n", target)
     assert capfd.readouterr().err == ""
@@ -164,17 +164,18 @@ def test_without_quota(tmp_path: Path) -> None:
 
 
 def test_memory_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "_MEMORY_QUOTA", tmp_path / "memory.max")
-    machine = host.physical_memory()
+    monkeypatch.setattr(machine, "_MEMORY_QUOTA", tmp_path / "memory.max")
+    whole = machine.physical_memory()
     (tmp_path / "memory.max").write_text("max\n")
-    assert host.physical_memory() == machine
+    assert machine.physical_memory() == whole
     (tmp_path / "memory.max").write_text("1048576\n")
-    assert host.physical_memory() == 1 << 20
+    assert machine.physical_memory() == 1 << 20
 
 
 def test_this_machine_is_described_without_llvm() -> None:
     probe = (
-        "import sys; from mxforge.runtime.host import host_target; host_target(); assert 'llvmlite' not in sys.modules"
+        "import sys; from mxforge.runtime.host import machine; machine.host_target(); "
+        "assert 'llvmlite' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0
     assert host_target(2).threads == 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.program import Place
+from ...ir.program import Place
+from ..storage import allocate_zeroed
 from .executable import Executable
-from .storage import allocate_zeroed
 
 
 class SteppedRun:

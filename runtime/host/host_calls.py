@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.program import HostFunction
-from ..ir.types import DType, TensorType
-from .writes import written_at
+from ...ir.program import HostFunction
+from ...ir.types import DType, TensorType
+from ..writes import written_at
 
 Array = np.ndarray[Any, Any]
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)

@@ -13,10 +13,10 @@ from mxforge.codegen.llvm.probes import FMA, LINE, READ, READ_PAGE, probe_accumu
 from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.types import DType, TensorType
-from mxforge.runtime import probes
-from mxforge.runtime.executable import Executable
-from mxforge.runtime.host import host_target
-from mxforge.runtime.threads import get_pool
+from mxforge.runtime.host import probes
+from mxforge.runtime.host.executable import Executable
+from mxforge.runtime.host.machine import host_target
+from mxforge.runtime.host.threads import get_pool
 
 
 def _run(kernel: str, first: int, count: int) -> np.ndarray:
