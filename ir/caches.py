@@ -58,13 +58,22 @@ class Cache(Generic[_K, _V]):
         """Store an entry and return it. If another thread stored one for the same key first, return that one."""
         with self._lock:
             kept = self.recent.get(key)
-            if kept is not None:
-                return kept
+            return self._put(key, value) if kept is None else kept
+
+    def replace(self, key: _K, value: _V) -> None:
+        """Store an entry in place of the present one."""
+        with self._lock:
+            if self._weigh is not None and key in self.recent:
+                self._bytes -= self._weigh(self.recent[key])
+            self._put(key, value)
+
+    def _put(self, key: _K, value: _V) -> _V:
+        if key not in self.recent:
             self._make_room()
-            self.recent[key] = value
-            if self._weigh is not None:
-                self._bytes += self._weigh(value)
-            return value
+        self.recent[key] = value
+        if self._weigh is not None:
+            self._bytes += self._weigh(value)
+        return value
 
     def _make_room(self) -> None:
         full = 2 * len(self.recent) >= self.limit or (self._weigh is not None and 2 * self._bytes >= self.limit_bytes)

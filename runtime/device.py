@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import total_ordering
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,11 +31,20 @@ Address = Any
 """An int in the host's memory, a `DeviceAddress` in the memory of any other device."""
 
 DirectCall = Callable[..., None]
-"""A run of a program as a function of all its addresses, inputs then outputs. It raises DeviceError for an address that
-is not one of the host, and while launches are observed; callers then use `run`."""
+"""A run of a program as a function of addresses: of its inputs and then of its outputs. It raises DeviceError, and runs
+nothing, for operands that it cannot use and while launches are observed; callers then use `run`."""
 
-BoundCall = Callable[[Address, Address, Hashable], None]
-"""A run of a program as a function of one input, its output, and the version of the parameters."""
+
+class BoundCall(NamedTuple):
+    """Runs of a program of which some inputs, its parameters among them, have fixed addresses.
+
+    `run` is a function of the addresses of the other inputs and of the outputs. `prepare(version)` must be called
+    before the first run and after each change of the parameters. It can raise DeviceError too. It is None for a program
+    that prepares nothing.
+    """
+
+    run: DirectCall
+    prepare: Callable[[Hashable], None] | None
 
 
 class DeviceError(RuntimeError):
@@ -61,6 +70,11 @@ class DeviceAddress:
     def __sub__(self, other: DeviceAddress) -> int:
         """The bytes from `other` to this address, in the same block."""
         return self.value - other.value
+
+
+def number_of(address: Address) -> int:
+    """The address as an int, for comparisons with others in the memory of the same device."""
+    return address if isinstance(address, int) else address.value
 
 
 class Runnable(Protocol):
@@ -92,13 +106,12 @@ class Runnable(Protocol):
 
     def run(self, inputs: Sequence[Address], outputs: Sequence[Address], parameters_version: Hashable = 0) -> None: ...
 
-    def direct_call(self) -> DirectCall | None:
-        """A fast path of `run` for short programs that prepare nothing; None for other programs."""
+    def direct_call(self) -> DirectCall:
+        """A fast path of `run`. What depends on parameters is computed in each call."""
         ...
 
-    def bound_call(self, position: int, inputs: Callable[[], list[Address]]) -> BoundCall | None:
-        """A fast path of `run` for short programs with one output, of which all inputs but that at `position` are
-        parameters; None for other programs. `inputs` returns the addresses of all inputs for a new version."""
+    def bound_call(self, fixed: Mapping[int, Address]) -> BoundCall:
+        """A fast path of `run` whose inputs at the positions `fixed` have these addresses."""
         ...
 
 
@@ -121,7 +134,7 @@ class Device(Protocol):
         ...
 
     def write(self, address: Address, source: npt.NDArray[Any] | bytes) -> None:
-        """Copy bytes, or a C-contiguous array of the host, to `address`."""
+        """Copy bytes, or a C-contiguous array of the host, to `address`, after all work that was started before."""
         ...
 
     def read(self, address: Address, into: npt.NDArray[Any]) -> None:

@@ -4,7 +4,7 @@ places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..codegen.target import ALIGNED_BYTES
 from ..ir.program import Copy, HostFunction, Launch, Place, Program, Space, Step
 from ..ir.types import TensorType
 from .checks import verify
-from .device import BoundCall, DeviceAddress, DeviceError, DirectCall, Launcher
+from .device import DeviceAddress, DeviceError, Launcher
 from .host.host_calls import as_memory, call_on_copies, memory_dtype
 from .loaded_program import LoadedProgram
 from .prepared import Prepared
@@ -49,12 +49,6 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
 
     def _make_instance(self) -> DeviceInstance:
         return DeviceInstance(self)
-
-    def direct_call(self) -> DirectCall | None:
-        return None
-
-    def bound_call(self, position: int, inputs: Callable[[], list[Any]]) -> BoundCall | None:
-        return None
 
     def run(
         self, inputs: Sequence[DeviceAddress], outputs: Sequence[DeviceAddress], parameters_version: Hashable = 0

@@ -9,10 +9,12 @@ can overwrite.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from ..ir.program import Program, Space, places_of
+from .calls_by_run import bound_by_run, direct_by_run
+from .device import Address, BoundCall, DirectCall
 from .idle import add_allocation, clock
 from .prepared import PreparedPool
 from .storage import Storage
@@ -72,6 +74,20 @@ class LoadedProgram(ABC, Generic[_I]):
                 elif place.space is Space.INPUT:
                     read[place.index] = number
         return written, read
+
+    # -- fast paths of `run`
+
+    @abstractmethod
+    def run(self, inputs: Sequence[Address], outputs: Sequence[Address], parameters_version: Hashable = 0) -> None:
+        """See `Runnable`."""
+
+    def direct_call(self) -> DirectCall:
+        """See `Runnable`."""
+        return direct_by_run(self)
+
+    def bound_call(self, fixed: Mapping[int, Address]) -> BoundCall:
+        """See `Runnable`."""
+        return bound_by_run(self, fixed)
 
     # -- instances
 

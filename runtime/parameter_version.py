@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from operator import is_
 
 from .idle import add_owner
 from .prepared import Version
@@ -33,15 +34,18 @@ class ParameterVersion:
     def is_current(self) -> bool:
         return self.checked == clock.now
 
-    def refresh(self, storages: Sequence[Storage]) -> Version:
-        """The version of the parameters in these blocks."""
+    def refresh(self, storages: Sequence[Storage] | None = None) -> Version:
+        """The version of the parameters in these blocks; without `storages` in the same blocks as before."""
         now = clock.now  # read first: a write during the check is seen by the next one
         watch = self._watch
-        same = watch is not None and len(watch.storages) == len(storages)
-        if not same or any(a is not b for a, b in zip(watch.storages, storages, strict=True)):  # type: ignore[union-attr]
-            watch, self._versions = Watch(storages), ()
-        versions = watch.versions()  # type: ignore[union-attr]
+        if watch is None or not (storages is None or _same(storages, watch.storages)):
+            watch, self._versions = Watch(storages or ()), ()
+        versions = watch.versions()
         if versions != self._versions or not self.stamp.number:
             self._watch, self._versions, self.stamp = watch, versions, Version(self._owner, next(_numbers))
         self.checked = now
         return self.stamp
+
+
+def _same(some: Sequence[Storage], others: Sequence[Storage]) -> bool:
+    return len(some) == len(others) and all(map(is_, some, others))

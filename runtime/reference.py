@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from ..ir.target import REFERENCE
 from ..ir.types import DType, TensorType
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_REFERENCE
+from .calls_by_run import bound_by_run, direct_by_run
 from .checks import verify
-from .device import BoundCall, DirectCall
+from .device import Address, BoundCall, DirectCall
 from .writes import written_at
 
 
@@ -57,11 +58,11 @@ class ReferenceExecutable:
                 _write(inputs[k], self.inputs[k], arrays[k])
                 written_at(inputs[k])
 
-    def direct_call(self) -> DirectCall | None:
-        return None
+    def direct_call(self) -> DirectCall:
+        return direct_by_run(self)
 
-    def bound_call(self, position: int, inputs: Callable[[], list[Any]]) -> BoundCall | None:
-        return None
+    def bound_call(self, fixed: Mapping[int, Address]) -> BoundCall:
+        return bound_by_run(self, fixed)
 
 
 def _read(address: int, type: TensorType) -> np.ndarray:

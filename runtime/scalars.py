@@ -2,74 +2,64 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from ..codegen.target import ALIGNED_BYTES
 from .checks import value_error
 from .device import Address, Device
-from .host.device import HOST
-from .storage import storage_of
+from .storage import Storage
 
 if TYPE_CHECKING:
     from ..ir.dialects.mx.operator import Operator
 
 
-class ScalarBlock:
-    """Memory blocks for the scalar parameters of a call, 8 bytes each. `free` holds blocks that no run uses."""
+class Block:
+    """Memory for the numbers of one call: the address of each number, and the bytes that were last written."""
 
-    def __init__(self, format: str) -> None:
+    __slots__ = ("addresses", "content", "storage")
+
+    def __init__(self, storage: Storage, count: int) -> None:
+        self.storage, self.content = storage, b""
+        self.addresses: list[Address] = [storage.address + i * ALIGNED_BYTES for i in range(count)]
+
+
+class ScalarBlock:
+    """Blocks of memory of a device for the scalar parameters of a call. `free` holds blocks that no run uses.
+
+    `format` has an "f" for each float32 and a "q" for each int64.
+    """
+
+    def __init__(self, format: str, device: Device) -> None:
         self.count = len(format)
-        self._pack = struct.Struct("".join("f4x" if f == "f" else "q" for f in format)).pack_into
-        self.free: list[tuple[Any, list[Address]]] = []
+        padding = ALIGNED_BYTES - 8
+        self._pack = struct.Struct("".join(f"{'f4x' if f == 'f' else 'q'}{padding}x" for f in format)).pack
+        self._device = device
+        self.free: list[Block] = []
 
     @staticmethod
     def of(operator: Operator, device: Device) -> ScalarBlock:
         from ..ir.dialects.mx.builder import scalar_values
 
-        return ScalarBlock.on(
-            device, "".join("q" if isinstance(v, int) else "f" for v in scalar_values(operator).values())
-        )
+        values = scalar_values(operator).values()
+        return ScalarBlock("".join("q" if isinstance(v, int) else "f" for v in values), device)
 
-    @staticmethod
-    def on(device: Device, format: str) -> ScalarBlock:
-        """Blocks for numbers in the memory of a device; `format` has an "f" for each float32 and a "q" for each
-        int64."""
-        return ScalarBlock(format) if device is HOST else DeviceScalars(format, device)
-
-    def filled(self, values: Sequence[float]) -> tuple[tuple[Any, list[Address]], list[Address]]:
-        """A block with these values, which the caller returns to `free`, and the addresses of the values."""
+    def filled(self, values: Sequence[float]) -> Block:
+        """A block with these values, which the caller returns to `free` when the run has started."""
+        try:
+            content = self._pack(*values)
+        except (struct.error, OverflowError) as error:
+            raise value_error(f"the numbers {tuple(values)} do not fit: {error}") from None
         try:
             block = self.free.pop()
         except IndexError:
-            memory = (ctypes.c_int64 * self.count)()
-            start = ctypes.addressof(memory)
-            block = memory, [start + 8 * i for i in range(self.count)]
-        try:
-            self._pack(block[0], 0, *values)
-        except (struct.error, OverflowError) as error:
-            raise value_error(f"the numbers {tuple(values)} do not fit: {error}") from None
-        return block, block[1]
-
-
-class DeviceScalars(ScalarBlock):
-    """Scalar parameters in the memory of another device: each run has its own buffer for each number."""
-
-    def __init__(self, format: str, device: Device) -> None:
-        super().__init__(format)
-        self.host, self.device = ScalarBlock(format), device
-
-    def filled(self, values: Sequence[float]) -> tuple[tuple[Any, list[Address]], list[Address]]:
-        self.free.clear()
-        block, _ = self.host.filled(values)
-        self.host.free.append(block)
-        buffers = [storage_of(word, self.device) for word in np.array(block[0], np.int64).reshape(-1, 1)]
-        addresses = [b.address for b in buffers]
-        return (buffers, addresses), addresses
+            block = Block(self._device.allocate(len(content)), self.count)
+        if block.content != content:
+            self._device.write(block.storage.address, content)
+            block.content = content
+        return block
 
 
 @cache

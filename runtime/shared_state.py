@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.types import TensorType
-from .device import Address, Device
+from .device import Address, Device, number_of
 from .storage import Storage
 
 
@@ -40,10 +40,10 @@ def write_back(copies: Sequence[tuple[Address, Storage, int]]) -> None:
         block.device.copy(address, block.address, nbytes)
 
 
-def shares_state(addresses: Sequence[int], sizes: Sequence[int], state: Sequence[int]) -> bool:
-    """True if an operand in `state` overlaps another operand, of these addresses and bytes. All are on the host."""
+def shares_state(addresses: Sequence[Address], sizes: Sequence[int], state: Sequence[int]) -> bool:
+    """True if an operand in `state` overlaps another operand, of these addresses and bytes. All are on one device."""
     chosen, end, owner = set(state), -1, -1
-    for start, i in sorted(zip(addresses, range(len(addresses)), strict=True)):
+    for start, i in sorted(zip(map(number_of, addresses), range(len(addresses)), strict=True)):
         if start < end and (i in chosen or owner in chosen):
             return True
         if start + sizes[i] > end:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Iterable
+from operator import itemgetter
 
 from ..ir.locks import ForkSafeLock
 from .device import Address
 from .storage import Storage
 
 _counter = itertools.count(1)
-_changing = ForkSafeLock()  # guards `_watched`; re-entrant, because a watch can be collected while another is created
-_watched: dict[int, list[int]] = {}  # by the block's id: count of watches, and the number of its last write
+_changing = ForkSafeLock()  # guards `watched`; re-entrant, because a watch can be collected while another is created
+watched: dict[int, list[int]] = {}
+"""The watched blocks: by the id of the block, the count of its watches and the number of its last write."""
+
 _blocks: dict[int, Storage] = {}  # the watched blocks by id; their watches keep them alive
 
 
@@ -33,13 +36,16 @@ class _Clock:
 clock = _Clock()
 """`clock.now` changes with every write to a watched block."""
 
+replaced = _Clock()
+"""`replaced.now` changes when arrays of parameters are replaced by others."""
+
 _membership = _Clock()
 """`_membership.now` changes when a block becomes watched, or is no longer."""
 
 
 def written(storage: Storage) -> None:
     """Register an in-place write to `storage`. Fast if it is not watched."""
-    found = _watched.get(id(storage))
+    found = watched.get(id(storage))
     if found is not None:
         found[1] = clock.now = next(_counter)
 
@@ -64,7 +70,7 @@ class WrittenTogether:
     def __call__(self) -> None:
         if self._membership != _membership.now:
             self._membership = _membership.now
-            self._records = [r for s in self._storages if (r := _watched.get(id(s))) is not None]
+            self._records = [r for s in self._storages if (r := watched.get(id(s))) is not None]
         if self._records:
             number = next(_counter)
             for record in self._records:
@@ -74,7 +80,7 @@ class WrittenTogether:
 
 def touch() -> None:
     """Make every watcher check its blocks, because arrays were replaced and not written in place."""
-    clock.now = next(_counter)
+    replaced.now = clock.now = next(_counter)
 
 
 class Watch:
@@ -83,22 +89,26 @@ class Watch:
     def __init__(self, storages: Iterable[Storage]) -> None:
         self.storages = tuple(storages)
         with _changing:
-            for storage in self.storages:
-                _watched.setdefault(id(storage), [0, 0])[0] += 1
+            self._records = [watched.setdefault(id(storage), [0, 0]) for storage in self.storages]
+            for storage, record in zip(self.storages, self._records, strict=True):
+                record[0] += 1
                 _blocks[id(storage)] = storage
             _membership.now = next(_counter)
         weakref.finalize(self, _release, self.storages)
 
     def versions(self) -> tuple[int, ...]:
         """The number of the last write to each block."""
-        return tuple([_watched[id(storage)][1] for storage in self.storages])
+        return tuple(map(_LAST_WRITE, self._records))
+
+
+_LAST_WRITE = itemgetter(1)
 
 
 def _release(storages: tuple[Storage, ...]) -> None:
     with _changing:
         for storage in storages:
-            found = _watched[id(storage)]
+            found = watched[id(storage)]
             found[0] -= 1
             if found[0] == 0:
-                del _watched[id(storage)], _blocks[id(storage)]
+                del watched[id(storage)], _blocks[id(storage)]
         _membership.now = next(_counter)

@@ -19,7 +19,7 @@ def launch_times(
     """
     executable.run(inputs, outputs)  # prepares, and patches the addresses
     instance = executable.take_instance()
-    start = instance.records.value or 0
+    start = instance.records[0].value or 0
     records = [ctypes.c_void_p(start + i * RECORD_BYTES) for i in range(len(executable.program.launches))]
     best = [float("inf")] * len(records)
     run, one = get_pool().run, ctypes.c_int64(1)

@@ -6,22 +6,21 @@ The parameters are taken from the block. A call whose signature was used before 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ...ir.caches import Cache
-from ...ir.graph import GraphError
-from ...ir.types import TensorType
 from ...runtime.device import BoundCall, DeviceError
-from ...runtime.function import SIGNATURES
-from ...runtime.host.device import HOST
+from ...runtime.function import SIGNATURES, Specialization
 from ...runtime.modes import hooks, modes
 from ...runtime.parameter_version import ParameterVersion
-from ...runtime.writes import clock
+from ...runtime.writes import clock, replaced
 from ..executor import storages
-from ..memory import allocate
 from ..monitored import Monitored
 from ..ndarray import NDArray
-from ..ndarray.recorded_calls import OnTape, RecordedCalls
+from ..ndarray.fast_paths import FastPath, Form, as_path, bound_call, fast_path, new_results, remember, with_key
+from ..ndarray.recorded_calls import path_by
+from ..ndarray.tape import Entry, Variable
 from ..symbol.flags import parse_flags
 from ..symbol.function import SymbolFunction, SymbolSpecialization
 from .structure import regroup
@@ -55,64 +54,58 @@ class BlockFunction:
         self._arguments = len(in_format)
         self._takes_arrays = in_format == [0] * self._arguments
         self._by_context: dict[Context, _ContextParameters] = {}
-        self._fast_path_cache: Cache[Any, Callable[..., Any]] = Cache("fast paths", SIGNATURES)
-        self._fast_paths = self._fast_path_cache.recent
-        self._recorded_path_cache: Cache[Any, Callable[..., Any]] = Cache("fast paths", SIGNATURES)
-        self._recorded_paths = self._recorded_path_cache.recent
+        self._paths: Cache[Any, FastPath] = Cache("fast paths", SIGNATURES)
+        self._recorded_paths: Cache[Any, FastPath] = Cache("fast paths", SIGNATURES)
         self._hook: _OpHook | None = None
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool) -> None:
         """Call `callback(name, operator, array)` for each operator's results in every later call."""
         self._hook = _OpHook(self.function.symbol, self.function, callback, monitor_all)
-        self._forget_fast_paths()
+        self._paths.clear()
+        self._recorded_paths.clear()
 
     def __call__(self, data: Sequence[NDArray]) -> list[NDArray]:
         """Run the function on `data`. Returns the outputs in the symbol's order."""
         parameters = self._parameters_on(data[0]._context)
-        arrays = parameters.arrays(data)
+        arrays = parameters.inputs(data)
         if self._hook is not None:
             found = self._hook.function.specialization_for(arrays)
             return self._hook.report(arrays, found.call(arrays, parameters.version.stamp))
         found = self.function.specialization_for(arrays)
-        if len(found.types) == 1 and found.device is HOST and self._takes_arrays:
+        if found.types and self._takes_arrays:
             self._remember(data, parameters, found)
         return found.call(arrays, parameters.version.stamp)
 
     def _remember(self, data: Sequence[NDArray], parameters: _ContextParameters, found: SymbolSpecialization) -> None:
-        """Cache a fast path for calls with this signature. It is valid until the parameters' types change."""
+        """Keep a fast path for calls of this signature, until the parameters have other types."""
         key = _key_of_one(data[0], modes.training) if len(data) == 1 else _key_of_many(data, modes.training)
         if modes.recording:
-            make, cache = parameters.recorded_path, self._recorded_path_cache
-        elif not (self.function.calls_python or found.state or found.random):  # asking for the state compiles it
-            make, cache = parameters.fast_path, self._fast_path_cache
+            paths, make = self._recorded_paths, parameters.recorded_path
+        elif not (self.function.calls_python or found.state):  # asking for the state compiles it
+            paths, make = self._paths, parameters.fast_path
         else:
             return
-        cache.get(key, lambda: self._structured(make(found, self._call_again)))
+        remember(paths, key, parameters.owner, lambda: as_path(self._structured(make(found)), parameters.owner))
 
-    def _structured(self, path: Callable[..., NDArray]) -> Callable[..., Any]:
-        """A fast path that returns what the block does: an array, or nested lists with one array."""
+    def _structured(self, path: Callable[..., Any]) -> Callable[..., Any]:
+        """A fast path that returns what the block does: an array, or nested lists."""
         form = self._out_format
-        return path if form == 0 else lambda *data: regroup([path(*data)], form)
-
-    def _call_again(self, *data: NDArray) -> NDArray:
-        """Handle a call after the parameters' types changed: all fast paths are invalid."""
-        self._forget_fast_paths()
-        return self(data)[0]
-
-    def _forget_fast_paths(self) -> None:
-        self._fast_path_cache.clear()
-        self._recorded_path_cache.clear()
+        if form == 0:
+            return path
+        if len(self.function.symbol) == 1:
+            return lambda *data: regroup([path(*data)], form)
+        return lambda *data: regroup(path(*data), form)
 
     def fast(self, args: tuple[Any, ...]) -> Any:
         """The block's result by a fast path; None if the call has none.
 
-        A fast path requires that every argument is an array and that there is one result.
+        A fast path requires that every argument is an array.
         """
-        paths = self._fast_paths
+        paths = self._paths.recent
         if hooks.watched:
             if hooks.intercepted or not modes.recording:
                 return None
-            paths = self._recorded_paths
+            paths = self._recorded_paths.recent
         if len(args) == 1:
             x = args[0]
             if x.__class__ is not NDArray:
@@ -126,7 +119,7 @@ class BlockFunction:
             return None
         try:
             return call(*args)
-        except DeviceError:  # the cache's key does not distinguish kinds of devices
+        except DeviceError:
             return None
 
     def _parameters_on(self, context: Context) -> _ContextParameters:
@@ -170,125 +163,154 @@ def _key_of_many(data: Sequence[NDArray], training: bool) -> Any:
 
 
 class _ContextParameters:
-    """The parameters on one context, with their version."""
+    """The parameters on one context, with their version.
+
+    `arrays` has the inputs of the symbol, None for data. `owner` is another object when the parameters get other types.
+    """
 
     def __init__(self, slots: Sequence[tuple[bool, Any]], arguments: int, context: Context) -> None:
         """`arguments` is the number of the block's arguments, of which the symbol can ignore some."""
         self.context, self._arguments = context, arguments
         self.version = ParameterVersion()
-        self.types: tuple[Any, ...] = ()
+        self.owner = object()
+        self.arrays: list[Any] = [None] * len(slots)
+        self._operands = [f"x{which}" if is_data else f"p{i}" for i, (is_data, which) in enumerate(slots)]
         self._data = [(i, which) for i, (is_data, which) in enumerate(slots) if is_data]
         self._params: list[tuple[int, Parameter]] = [(i, p) for i, (is_data, p) in enumerate(slots) if not is_data]
-        self._arrays: list[Any] = [None] * len(slots)
-        self._addresses: list[int] = [0] * len(slots)
-        self._entries: list[Any] | None = None
-        self._on_tape: OnTape = (), ()
+        self._types: tuple[Any, ...] | None = None
+        self._addresses: tuple[Any, ...] = ()
+        self._read = -1  # `replaced.now` when the arrays were read
+        self.differentiable: list[int] = []
+        """The positions of the parameters that can have a gradient, whose arrays are `_variables`."""
+        self._variables: list[NDArray] = []
 
-    def arrays(self, data: Sequence[NDArray]) -> list[NDArray]:
+    def inputs(self, data: Sequence[NDArray]) -> list[NDArray]:
         """All inputs of the symbol, in its order: `data` and the current parameters."""
         if not self.version.is_current():
             self.refresh()
-        arrays = self._arrays.copy()
+        arrays = self.arrays.copy()
         for i, which in self._data:
             arrays[i] = data[which]
         return arrays
 
     def refresh(self) -> None:
-        """Read the parameters' current arrays."""
-        params = [p.data(self.context) for _, p in self._params]
-        arrays: list[Any] = [None] * len(self._arrays)
-        addresses = [0] * len(arrays)
-        for (i, _), array in zip(self._params, params, strict=True):
-            arrays[i], addresses[i] = array, array._address
-        self._arrays, self._addresses = arrays, addresses
-        types = tuple([(a._shape, a._dtype) for a in params])
-        self.types = self.types if types == self.types else types
-        self.version.refresh(storages(params))
+        """Follow writes to the parameters' arrays, and other arrays."""
+        if self._read == replaced.now:
+            self.version.refresh()
+            return
+        now = replaced.now
+        arrays = [p.data(self.context) for _, p in self._params]
+        for (i, _), array in zip(self._params, arrays, strict=True):
+            self.arrays[i] = array
+        self.differentiable[:] = [i for i, _ in self._params if self.arrays[i]._dtype.has_cotangent]
+        self._variables[:] = [self.arrays[i] for i in self.differentiable]
+        self._addresses = tuple([a._address for a in arrays])
+        types = tuple([(a._shape, a._dtype) for a in arrays])
+        if types != self._types:
+            self._types, self.owner = types, object()
+        self.version.refresh(storages(arrays))
+        self._read = now
 
-    def fast_path(self, found: SymbolSpecialization, slow_path: Callable[..., NDArray]) -> Callable[..., NDArray]:
-        """A specialization with one result as a function of the data.
+    def fast_path(self, found: SymbolSpecialization) -> Callable[..., Any]:
+        """A specialization as a function of the data."""
+        operands, results = with_key(self._operands, found), new_results(found.types)
+        form = Form(self._arguments, operands, results, len(results), bound=True)
+        return fast_path(form, found, **self._bound(found))
 
-        The function calls `slow_path` if the parameters no longer have the types that it was compiled for.
-        """
-        if self._arguments == len(self._data) == 1:
-            run = found.executable.bound_call(self._data[0][0], lambda: self._addresses)
-            if run is not None:
-                return self._bound_path(run, found.types[0], slow_path)
-        version, context, types, places = self.version, self.context, self.types, tuple(self._data)
-        type, run, new = found.types[0], found.executable.run, object.__new__
-        shape, dtype, nbytes = type.shape, type.dtype, type.nbytes
+    def _bound(self, found: Specialization) -> dict[str, Any]:
+        """The constants of fast paths that run a program with these parameters."""
+        owner = self.owner
+        places = [(at, int(name[1:])) for at, name in enumerate(with_key(self._operands, found)) if name[0] == "p"]
+        addresses: tuple[Any, ...] | None = None
+        call: BoundCall
 
-        def call(*data: NDArray) -> NDArray:
-            if not version.is_current():
-                self.refresh()
-            if self.types is not types:
-                return slow_path(*data)
-            inputs = self._addresses.copy()
-            for place, which in places:
-                inputs[place] = data[which]._address
-            storage = allocate(nbytes)
-            result = new(NDArray)
-            result._storage = storage
-            result._address = address = storage.address
-            result._shape = shape
-            result._dtype = dtype
-            result._context = context
-            run(inputs, (address,), version.stamp)
-            return result
+        def bind() -> tuple[Callable[..., None], object]:
+            """Bind the program to the parameters' current memory and values. DeviceError for other types."""
+            nonlocal addresses, call
+            stamp = self.version.stamp
+            if self.owner is not owner:
+                raise DeviceError("the parameters have other types")
+            if self._addresses is not addresses:
+                call = bound_call(found, {at: self.arrays[i]._address for at, i in places})
+                addresses = self._addresses
+            if call.prepare is not None:
+                call.prepare(stamp)
+            return call.run, stamp
 
-        return call
+        return {
+            "version": self.version,
+            "refresh": self.refresh,
+            "bind": bind,
+            "context": self.context,
+            "parameters": self.arrays,
+        }
 
-    def _bound_path(
-        self, run: BoundCall, type: TensorType, slow_path: Callable[..., NDArray]
-    ) -> Callable[[NDArray], NDArray]:
-        """`fast_path` of a short program of one array."""
-        version, context, types, new = self.version, self.context, self.types, object.__new__
-        shape, dtype, nbytes = type.shape, type.dtype, type.nbytes
+    def path_by(self, found: SymbolSpecialization, wrt: tuple[int, ...]) -> Callable[..., Any] | None:
+        """The fast path of recorded calls with gradients by the inputs `wrt`; see `recorded_calls.path_by`."""
+        return path_by(found.differentiable, wrt, self._operands, self._arguments, len(found.types), self._bound)
 
-        def call(x: NDArray) -> NDArray:
-            if version.checked != clock.now:
-                self.refresh()
-            if self.types is not types:
-                return slow_path(x)
-            storage = allocate(nbytes)
-            result = new(NDArray)
-            result._storage = storage
-            result._address = address = storage.address
-            result._shape = shape
-            result._dtype = dtype
-            result._context = context
-            run(x._address, address, version.stamp)
-            return result
-
-        return call
-
-    def recorded_path(self, found: SymbolSpecialization, slow_path: Callable[..., NDArray]) -> Callable[..., NDArray]:
+    def recorded_path(self, found: SymbolSpecialization) -> Callable[..., Any]:
         """As `fast_path`, for calls that a tape records."""
-        version, types, places = self.version, self.types, tuple(self._data)
-        calls = RecordedCalls(lambda: found.differentiable, found.signature, 1)
+        version, owner, refresh, variables = self.version, self.owner, self.refresh, self._variables
+        data = [(i, which) for i, which in self._data if found.signature[i].dtype.has_cotangent]
+        paths = _RecordedPaths(self, found)
+        known = paths.of_parameters([])
 
-        def call(*data: NDArray) -> NDArray:
-            if not version.is_current():
-                self.refresh()
-            if self.types is not types:
-                return slow_path(*data)
-            arrays = self._arrays.copy()
-            recorded = False
-            for place, which in places:
-                arrays[place] = x = data[which]
-                recorded = recorded or getattr(x, "_entry", None) is not None
-            on_tape = None if recorded else self._parameters_on_tape(calls, arrays)
-            try:
-                results = calls(arrays, version.stamp, on_tape)
-            except GraphError:
-                results = None
-            return found.call(arrays, version.stamp)[0] if results is None else results[0]
+        def call(*given: NDArray) -> Any:
+            nonlocal known
+            if version.checked != clock.now:
+                refresh()
+            if self.owner is not owner:
+                raise DeviceError("the parameters have other types")
+            entries = list(map(_ENTRY, variables))
+            if entries != known[0]:
+                known = paths.of_parameters(entries)
+            _, path, on_tape = known
+            found: list[tuple[int, Entry]] = []
+            for i, which in data:
+                entry = getattr(given[which], "_entry", None)
+                if entry is not None and entry[0].pull is not None:
+                    found.append((i, entry))
+            if found:
+                path, on_tape = paths.of(found, entries)
+            return path(on_tape, *given)
 
         return call
 
-    def _parameters_on_tape(self, calls: RecordedCalls, arrays: Sequence[NDArray]) -> OnTape:
-        """The parameters that are on the tape; the other arrays are not."""
-        entries = [getattr(arrays[i], "_entry", None) for i, _ in self._params]
-        if entries != self._entries:
-            self._entries, self._on_tape = entries, calls.on_tape(arrays)
-        return self._on_tape
+
+class _RecordedPaths:
+    """The fast paths of recorded calls of a specialization, by the inputs that a gradient is by."""
+
+    def __init__(self, parameters: _ContextParameters, found: SymbolSpecialization) -> None:
+        self._parameters, self._found = parameters, found
+        self._paths: dict[tuple[int, ...], Callable[..., Any]] = {(): self._slow}
+
+    def of_parameters(self, entries: Sequence[Entry | None]) -> tuple[Any, Callable[..., Any], tuple[Entry, ...]]:
+        """(entries, path, operands): the path of calls whose data are not on the tape, and the entries that it takes.
+        Both stay the same while the parameters have these `entries`, which are None if that is uncertain."""
+        path, on_tape = self.of((), entries)
+        stable = all([e is None or isinstance(e.node, Variable) for e in entries])
+        return entries if stable else None, path, on_tape
+
+    def of(
+        self, data: Sequence[tuple[int, Entry]], entries: Sequence[Entry | None]
+    ) -> tuple[Callable[..., Any], tuple[Entry, ...]]:
+        """The path of a call and the entries that it takes, for data on the tape and the entries of the parameters."""
+        places = self._parameters.differentiable
+        given = [(i, e) for i, e in zip(places, entries, strict=False) if e is not None and e.node.pull is not None]
+        chosen = sorted([*data, *given])
+        on_tape = tuple([entry for _, entry in chosen])
+        wrt = () if any([entry.node.rows for entry in on_tape]) else tuple([i for i, _ in chosen])
+        path = self._paths.get(wrt)
+        if path is None:
+            path = self._paths[wrt] = self._parameters.path_by(self._found, wrt) or self._slow
+        return path, on_tape
+
+    def _slow(self, _: tuple[Entry, ...], *data: NDArray) -> Any:
+        """A call that has no fast path."""
+        arrays = self._parameters.inputs(data)
+        results = self._found.call(arrays, self._parameters.version.stamp)
+        return results if len(results) > 1 else results[0]
+
+
+_ENTRY = attrgetter("_entry")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from ...ir.caches import Cache
 from ...ir.types import DType
 from ...runtime.device import DeviceError
-from ...runtime.host.device import HOST
 from ...runtime.modes import hooks
 from ..base import MXNetError, numeric_types
 from ..context import cpu
@@ -21,6 +20,7 @@ from ..dtypes import to_memory
 from ..tracebacks import api_boundary
 from .array_classes import array_class, empty_array, number_class
 from .eager import apply_bound, bind, operator_named
+from .fast_paths import FastPath, remember
 from .operator_function import BoundOperator, OperatorFunction, on_one_device
 from .recorded_calls import while_watched
 from .sparse_arithmetic import OF_NUMBERS, binary
@@ -34,7 +34,7 @@ _NUMBERS = frozenset((float, int))
 
 _numbers: Cache[tuple[DType, Any], NDArray] = Cache("numbers")
 _recent_numbers = _numbers.recent
-_tables: dict[str, Cache[Any, Callable[..., Any]]] = {}
+_tables: dict[str, Cache[Any, FastPath]] = {}
 
 
 def cell(dtype: DType, value: Any) -> NDArray:
@@ -53,7 +53,7 @@ def _new_cell(dtype: DType, value: Any) -> NDArray:
     return made
 
 
-def _table(name: str) -> Cache[Any, Callable[..., Any]]:
+def _table(name: str) -> Cache[Any, FastPath]:
     """The fast paths of an operator by (dtype, shape) or (dtype, shape, dtype, shape)."""
     return _tables.setdefault(name, Cache("fast paths"))
 
@@ -68,8 +68,8 @@ def _slow(name: str, x: Any, y: Any) -> NDArray:
         return apply_bound(bound, (x, y))
     x, y = on_one_device((x, y))
     found = bound.specialization((x, y))
-    if not hooks.intercepted and found.device is HOST:
-        _table(name).get((x._dtype, x._shape, y._dtype, y._shape), found.fast)
+    if not hooks.intercepted:
+        remember(_table(name), (x._dtype, x._shape, y._dtype, y._shape), found.device, found.fast)
     return found.call((x, y))
 
 
@@ -118,7 +118,12 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
             call = None  # errors below must not have this one as their context
         if hooks.watched:
             call = while_watched(call)
-        return _slow(name, self, given) if call is None else call(self, other)
+        if call is not None:
+            try:
+                return call(self, other)
+            except DeviceError:
+                pass
+        return _slow(name, self, given)
 
     return _named(method, python_name, doc)
 
@@ -135,7 +140,10 @@ def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any]
         call = fast_paths.get((other._dtype, other._shape, self._dtype, self._shape))
         if hooks.watched:
             call = while_watched(call)
-        result = _slow(name, given, self) if call is None else call(other, self)
+        try:
+            result = _slow(name, given, self) if call is None else call(other, self)
+        except DeviceError:
+            result = _slow(name, given, self)
         result._context = self._context
         return result
 
@@ -144,8 +152,7 @@ def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any]
 
 def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
     """A method `x OP= y`: the result is written into x and must have its dtype and shape."""
-    table = _table(f"{name} in place")
-    fast_paths = table.recent
+    fast_paths = _table(f"{name} in place").recent
 
     def method(self: NDArray, other: Any) -> NDArray:
         if self._dtype is _BOOL and isinstance(other, numeric_types):
@@ -154,31 +161,30 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
             )
         other = as_operand(other, self._dtype)
         if other._is_sparse:
-            return _slow_in_place(name, table, self, densified(other))
+            return _slow_in_place(name, self, densified(other))
         write = fast_paths.get((self._dtype, self._shape, other._dtype, other._shape))
         apart = other is self or other._storage is not self._storage
         if write is not None and apart and not hooks.watched:
             try:
-                write(self, other)
-                return self
-            except DeviceError:  # fast paths are looked up by dtypes and shapes, not by device
+                return write(self, other)
+            except DeviceError:
                 pass
-        return _slow_in_place(name, table, self, other)
+        return _slow_in_place(name, self, other)
 
     return _named(method, python_name, doc)
 
 
 @api_boundary
-def _slow_in_place(name: str, table: Cache[Any, Callable[..., Any]], x: NDArray, y: NDArray) -> NDArray:
+def _slow_in_place(name: str, x: NDArray, y: NDArray) -> NDArray:
     """The slow path: a first call with such operands, an operand that shares x's memory, or observed calls."""
     if hooks.converter is not None:
         _, y = _converted(name, x, y)
     x, y = on_one_device((x, y))
     found = bind(operator_named(name), {}).specialization((x, y))
     found.call((x, y), x)
-    write = None if hooks.watched else found.fast_in_place()
-    if write is not None:
-        table.add((x._dtype, x._shape, y._dtype, y._shape), write)
+    if not hooks.watched and found.may_write_first:
+        key = x._dtype, x._shape, y._dtype, y._shape
+        remember(_table(f"{name} in place"), key, found.device, found.fast_in_place)
     return x
 
 
@@ -190,14 +196,19 @@ def _unary(bound: Callable[[], BoundOperator], python_name: str, doc: str) -> Ca
         call = fast_paths.get((self._dtype, self._shape))
         if hooks.watched:
             call = while_watched(call)
-        return slowly(whole(self)) if call is None else call(self)
+        if call is not None:
+            try:
+                return call(self)
+            except DeviceError:
+                pass
+        return slowly(whole(self))
 
     def slowly(x: NDArray) -> NDArray:
         if hooks.converter is not None:
             (x,), _ = hooks.converter(type(bound().operator), [x], {})
         found = bound().specialization((x,))
-        if not hooks.intercepted and found.device is HOST:
-            table.get((x._dtype, x._shape), found.fast)
+        if not hooks.intercepted:
+            remember(table, (x._dtype, x._shape), found.device, found.fast)
         return found.call((x,))
 
     return _named(method, python_name, doc)
@@ -251,7 +262,12 @@ def apply(name: str, x: NDArray, y: Any) -> NDArray:
     call = _table(name).recent.get((x._dtype, x._shape, y._dtype, y._shape))
     if hooks.watched:
         call = while_watched(call)
-    return _slow(name, x, given) if call is None else call(x, y)
+    if call is not None:
+        try:
+            return call(x, y)
+        except DeviceError:
+            pass
+    return _slow(name, x, given)
 
 
 class Arithmetic:
@@ -306,20 +322,12 @@ def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], d
             call = None
         if hooks.watched:
             call = while_watched(call)
-        return slow(lhs, rhs) if call is None else call(lhs, rhs)
-
-    def slow(lhs: Any, rhs: Any) -> Any:
-        if isinstance(lhs, array_class()):
-            return apply(operator, lhs, rhs)
-        if isinstance(rhs, array_class()):
-            if rhs._is_sparse:
-                return binary(operator, lhs, rhs)
-            result = _slow(operator, lhs, rhs) if hooks.watched else apply(operator, *_operands(operator, lhs, rhs))
-            result._context = rhs._context
-            return result
-        if isinstance(lhs, numeric_types) and isinstance(rhs, numeric_types):
-            return of_numbers(lhs, rhs)
-        raise _unsupported(rhs if isinstance(lhs, numeric_types) else lhs)
+        if call is not None:
+            try:
+                return call(lhs, rhs)
+            except DeviceError:
+                pass
+        return _of_any(operator, of_numbers, lhs, rhs)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
@@ -327,6 +335,21 @@ def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], d
         "are repeated."
     )
     return function
+
+
+def _of_any(operator: str, of_numbers: Callable[[Any, Any], Any], lhs: Any, rhs: Any) -> Any:
+    """The slow path of a function."""
+    if isinstance(lhs, array_class()):
+        return apply(operator, lhs, rhs)
+    if isinstance(rhs, array_class()):
+        if rhs._is_sparse:
+            return binary(operator, lhs, rhs)
+        result = _slow(operator, lhs, rhs) if hooks.watched else apply(operator, *_operands(operator, lhs, rhs))
+        result._context = rhs._context
+        return result
+    if isinstance(lhs, numeric_types) and isinstance(rhs, numeric_types):
+        return of_numbers(lhs, rhs)
+    raise _unsupported(rhs if isinstance(lhs, numeric_types) else lhs)
 
 
 add = _function("add", "broadcast_add", lambda x, y: x + y, "lhs + rhs")

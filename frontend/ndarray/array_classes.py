@@ -52,19 +52,16 @@ def number_class() -> type[NDArray]:
 
 def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
     """A new dense array with uninitialized elements. OutOfMemory if it does not fit into memory."""
-    array = object.__new__(array_class())
     try:
         nbytes = prod(shape) * dtype.itemsize
         storage = allocate(nbytes) if context.device_typeid != GPU else device_of(context).allocate(nbytes)
     except OutOfMemory as error:
         raise error.of(f"an array of shape {shape} and dtype {dtype.value}") from None
-    array._storage, array._address, array._shape = storage, storage.address, shape
-    array._dtype, array._context = dtype, context
-    return array
+    return array_at(storage, storage.address, shape, dtype, context)
 
 
 def array_at(storage: Storage, address: int, shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
-    """A dense array on the memory at `address` in `storage`."""
+    """A dense array on the memory at `address` in `storage`. Fast paths (`fast_paths.py`) do the same themselves."""
     array = object.__new__(array_class())
     array._storage, array._address, array._shape = storage, address, shape
     array._dtype, array._context = dtype, context

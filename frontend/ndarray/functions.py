@@ -12,13 +12,14 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from ...ir.caches import Cache
-from ...runtime.host.device import HOST
+from ...runtime.device import DeviceError
 from ...runtime.modes import hooks, modes
 from ..base import _Null
 from ..context import as_context
 from ..tracebacks import shorten
 from .array_classes import array_class
 from .eager import about_storage, apply_bound, bind, kind_of
+from .fast_paths import FastPath, as_path, remember
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -76,17 +77,20 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
     plain, recorded, slow = calls.plain.recent, calls.recorded.recent, calls.slow
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        count, call = 0, None
+        call = None
         try:
             key = _key_of(args, kwargs)
             if not hooks.watched:
-                count, call = plain[key]
+                call = plain[key]
             elif modes.recording and not hooks.intercepted:
-                count, call = recorded[modes.training, key]
+                call = recorded[modes.training, key]
         except (AttributeError, KeyError, TypeError):
-            call = None
+            pass
         if call is not None:
-            return call(*args[:count])
+            try:
+                return call(*args)
+            except DeviceError:
+                pass
         try:
             return slow(args, kwargs)
         except Exception as error:
@@ -141,13 +145,13 @@ Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], dict[str, A
 
 
 class _Calls:
-    """The calls of an operator. A fast path is the number of arrays and a function of them; those of recorded calls are
-    by the mode and the key of the call, others by the key."""
+    """The calls of an operator. Fast paths are functions of the positional arguments. Keys of recorded calls begin with
+    the mode."""
 
     def __init__(self, cls: type[Operator], split: Split) -> None:
         self.cls, self.split = cls, split
-        self.plain: Cache[Any, tuple[int, Callable[..., Any]]] = Cache("fast paths")
-        self.recorded: Cache[Any, tuple[int, Callable[..., Any]]] = Cache("fast paths")
+        self.plain: Cache[Any, FastPath] = Cache("fast paths")
+        self.recorded: Cache[Any, FastPath] = Cache("fast paths")
 
     def slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call without a fast path, which gets one if that is possible."""
@@ -168,16 +172,24 @@ class _Calls:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], count: int, found: OperatorSpecialization
     ) -> None:
         """Cache the fast path of a call whose first `count` arguments are its arrays."""
-        if hooks.intercepted or found.device is not HOST:
+        if hooks.intercepted:
             return
         try:
             key = _key_of(args, kwargs)
             if modes.recording:
-                self.recorded.add((modes.training, key), (count, found.fast_recorded()))
+                paths, key, make = self.recorded, (modes.training, key), found.fast_recorded
             elif not found.modal:
-                self.plain.add(key, (count, found.fast()))
+                paths, make = self.plain, found.fast
+            else:
+                return
+            remember(paths, key, found.device, lambda: _of_first(count, args, make()))
         except TypeError:  # lists
             return
+
+
+def _of_first(count: int, args: tuple[Any, ...], path: FastPath) -> FastPath:
+    """A fast path as a function of all arguments of a call, of which the first `count` are its arrays."""
+    return path if count == len(args) else as_path(lambda *args: path(*args[:count]), path.owner)
 
 
 def _splitter(cls: type[Operator], name: str, inputs: Sequence[str]) -> Split:

@@ -14,8 +14,7 @@ from ...ir.caches import Cache
 from ...ir.program_combination import Use, sequence, why_alone
 from ...ir.types import TensorType
 from ...runtime.device import DeviceError, Runnable
-from ...runtime.host.device import HOST
-from ...runtime.host.executable import Executable
+from ...runtime.loaded_program import LoadedProgram
 from ...runtime.shared_state import shares_state
 from ...runtime.writes import written
 from .array_classes import empty_array
@@ -72,7 +71,7 @@ def linked_gradients(
 def _scratch_bytes(nodes: Sequence[Recorded]) -> int:
     """The temporary values of all backward programs of these calls."""
     programs = {_forward(node).derivative.backward.specialization.executable for node in nodes}
-    return sum(p.program.scratch_bytes for p in programs if isinstance(p, Executable))
+    return sum(p.program.scratch_bytes for p in programs if isinstance(p, LoadedProgram))
 
 
 def _structure_of(
@@ -106,7 +105,7 @@ class _LinkedTape:
     """The program of a structure: its results are the gradients of the variables. `heads` are the types of the
     cotangents, its first operands."""
 
-    def __init__(self, program: Executable, heads: Sequence[TensorType]) -> None:
+    def __init__(self, program: Runnable, heads: Sequence[TensorType]) -> None:
         self.program, self.heads, self.types = program, tuple(heads), program.outputs
         self._sizes = [t.nbytes for t in program.inputs]
         self._direct = program.direct_call()
@@ -140,12 +139,9 @@ class _LinkedTape:
         return dict(zip(variables, results, strict=True))
 
     def _launch(self, addresses: Sequence[int], results: Sequence[int]) -> None:
-        if self._direct is not None:
-            try:
-                self._direct(*addresses, *results)
-            except DeviceError:  # launches are observed
-                self.program.run(addresses, results)
-        else:
+        try:
+            self._direct(*addresses, *results)
+        except DeviceError:  # launches are observed
             self.program.run(addresses, results)
 
     def _targets_of(
@@ -205,8 +201,7 @@ def _forward(node: Recorded) -> ForwardRun:
 def _link(nodes: Sequence[Recorded], entries: Sequence[Entry], variables: Sequence[Variable]) -> _LinkedTape | None:
     """The program of the structure of these calls; None if one of them cannot be linked."""
     derivatives = [_forward(node).derivative for node in nodes]
-    contexts = {_forward(node).context for node in nodes}
-    if len(contexts) > 1 or any(d.backward.device is not HOST for d in derivatives):
+    if len({_forward(node).context for node in nodes}) > 1:
         return None
     if not all(_can_be_linked(d.backward.specialization.executable) for d in derivatives):
         return None
@@ -214,8 +209,8 @@ def _link(nodes: Sequence[Recorded], entries: Sequence[Entry], variables: Sequen
 
 
 def _can_be_linked(program: Runnable) -> bool:
-    """True for a program of the host that takes no random key and can be part of a sequence."""
-    return isinstance(program, Executable) and program.random is None and not why_alone(program.program)
+    """True for a program that takes no random key and can be part of a sequence."""
+    return isinstance(program, LoadedProgram) and program.random is None and not why_alone(program.program)
 
 
 class _Linker:
@@ -245,7 +240,7 @@ class _Linker:
             return
         found = bind(operator_named("broadcast_add"), {}).function.specialise((type, type), training=False)
         total = self._value(type)
-        self.uses.append(Use(cast("Executable", found.executable).program, (known[0], value), (total,)))
+        self.uses.append(Use(cast("LoadedProgram[Any]", found.executable).program, (known[0], value), (total,)))
         self.sums[entry] = total, type
 
     def linked(self, variables: Sequence[Variable]) -> _LinkedTape:
@@ -254,8 +249,9 @@ class _Linker:
         values = [(self.sums.get(Entry(variable)) or self._zeros(variable))[0] for variable in variables]
         program = sequence("backward", self.types, self.inputs, self.uses, values)
         for node in self.nodes:  # from now on their programs run here, in other memory
-            cast("Executable", _forward(node).derivative.backward.specialization.executable).release()
-        return _LinkedTape(Executable(program), self.head_types)
+            cast("LoadedProgram[Any]", _forward(node).derivative.backward.specialization.executable).release()
+        device = _forward(self.nodes[0]).derivative.backward.device
+        return _LinkedTape(device.load(program), self.head_types)
 
     def _zeros(self, variable: Variable) -> tuple[int, TensorType]:
         """A gradient that no program computes."""
@@ -275,7 +271,7 @@ class _Linker:
         ]
         backward = derivative.backward.specialization
         results = [self._value(type) for type in backward.types]
-        self.uses.append(Use(cast("Executable", backward.executable).program, (*kept, *seeds), tuple(results)))
+        self.uses.append(Use(cast("LoadedProgram[Any]", backward.executable).program, (*kept, *seeds), tuple(results)))
         found = zip(node.operands, results, backward.types, derivative.traits.zero, strict=True)
         for entry, value, type, is_zero in found:
             if not is_zero:

@@ -7,7 +7,8 @@ BoundOperator           an OperatorFunction with values of its scalar parameters
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,9 +29,9 @@ from ..dtypes import from_memory
 from ..memory import OutOfMemory
 from ..tracebacks import cause_of
 from .array_classes import empty_array, number_class
+from .fast_paths import FastPath, Form, arguments, as_path, direct_call, fast_path, new_results, with_key
 from .operator_graph import compiled, eager_options, operator_graph, refusal
-from .ready import fast_binary, fast_call, fast_unary
-from .recorded_calls import RecordedCalls
+from .recorded_calls import recorded_path
 from .tape import call_recorded, is_recorded, record_without_gradient, require_writable
 
 if TYPE_CHECKING:
@@ -197,8 +198,8 @@ class OperatorSpecialization(Specialization):
     ) -> None:
         """Run with these arrays as results: they are new if `fresh`, else they can overlap operands."""
         targets, copies = ([r._address for r in results], []) if fresh else self._targets(arrays, results)
-        block, places = self.scalars.filled(scalars)
-        self.run(arrays, targets, context, 0, places)
+        block = self.scalars.filled(scalars)
+        self.run(arrays, targets, context, 0, block.addresses)
         self.scalars.free.append(block)
         for target, source, nbytes in copies:
             self.device.copy(target, source.address, nbytes)
@@ -254,46 +255,48 @@ class OperatorSpecialization(Specialization):
                 return False
         return True
 
-    def fast(self) -> Callable[..., NDArray]:
-        """The fast path of a call without observers: a function of the operands. Its attribute `recorded` is that of
-        calls that a tape records."""
-        direct = self.executable.direct_call()
-        call: Any = lambda *arrays: self.call(arrays)  # noqa: E731
-        if direct is not None and self.simple and len(self.types) == 1:
-            maker: Any = {1: fast_unary, 2: fast_binary}.get(len(self.executable.inputs), fast_call)
-            call = maker(direct, self.types[0], self.elsewhere)
-        call.recorded = self.fast_recorded()
-        return call
+    @property
+    def has_checks(self) -> bool:
+        """True if the values of operands or results are checked in each call."""
+        return self.checks_results or self.checks_operands
 
-    def fast_recorded(self) -> Callable[..., Any]:
+    def fast(self) -> FastPath:
+        """The fast path of a call without numbers, as a function of the operands."""
+        if self.has_checks:
+            return as_path(lambda *arrays: self.call(arrays), self.device)
+        form = self.form(new_results(self.types))
+        call = fast_path(form, self, run=direct_call(self))
+        return as_path(call, self.device, self.fast_recorded())
+
+    def form(self, results: tuple[str, ...], keywords: bool = False) -> Form:
+        """The form of calls with these results: new ones, or operands. States and operands that are overwritten share
+        memory with no other operand."""
+        given = arguments(len(self._signature[0]))
+        changed = {*(given[i] for i in self.state), *results} & set(given)
+        apart = [(x, y) for x, y in combinations(given, 2) if x in changed or y in changed]
+        operands = with_key([*given, *["number"] * self.scalars.count], self)
+        replaced = tuple([given[i] for i in self.state])
+        return Form(len(given), operands, results, len(results), replaced, tuple(apart), keywords)
+
+    def fast_recorded(self) -> FastPath:
         """The fast path of a call that a tape records, in the mode of this specialization."""
-        if self.scalars.count or self.checks_results or self.checks_operands:
-            return lambda *arrays: self.call(arrays)
-        calls = RecordedCalls(lambda: self.differentiable, self.executable.inputs, len(self.types))
+        types = self._signature[0]
+        slow = lambda *arrays: self.call(arrays)  # noqa: E731
+        slowly = self.scalars.count or self.has_checks
+        call = slow if slowly else recorded_path(lambda: self.differentiable, types, len(self.types), slow)
+        return as_path(call, self.device)
 
-        def call(*arrays: NDArray) -> Any:
-            try:
-                results = calls(arrays)
-            except (DeviceError, GraphError):
-                results = None
-            if results is None:
-                return self.call(arrays)
-            return results[0] if len(results) == 1 else results
-
-        return call
-
-    def fast_in_place(self) -> Callable[[NDArray, NDArray], None] | None:
-        """The fast path of a call of two operands that overwrites the first; None if that requires a temporary."""
-        direct = self.executable.direct_call()
+    @property
+    def may_write_first(self) -> bool:
+        """True if a call can overwrite its first operand without a temporary."""
         same = self.types[0] == self.executable.inputs[0]
-        if direct is None or not self.simple or not same or not self.executable.may_overwrite(0, 0):
-            return None
+        return self.simple and same and self.executable.may_overwrite(0, 0)
 
-        def write(x: NDArray, y: NDArray) -> None:
-            direct(x._address, y._address, x._address)
-            written(x._storage)
-
-        return write
+    def fast_in_place(self) -> FastPath:
+        """The fast path of a call that overwrites its first operand; the others share no memory with it or are the same
+        array."""
+        form = self.form(("x0",))._replace(apart=())
+        return as_path(fast_path(form, self, run=direct_call(self)), self.device)
 
 
 def _number(value: float, type: TensorType, context: Context) -> NDArray:

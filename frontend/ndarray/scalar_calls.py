@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.caches import Cache
-from ...runtime import writes
 from ...runtime.device import DeviceError
-from ...runtime.host.device import HOST
 from ...runtime.modes import hooks
 from ...runtime.scalars import checks_scalars
 from ..context import as_context, current_context
 from ..tracebacks import shorten
 from .eager import about_storage, apply_bound, bind, kind_of
+from .fast_paths import FastPath, arguments, as_path, direct_call, fast_path, new_results, remember
 from .operator_function import OperatorSpecialization
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
 
 Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], dict[str, Any]]]
-FastPath = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 _CONTROL = ("out", "name", "ctx", "attr")
 _KINDS: dict[type, type] = {float: float, int: int, np.float64: float, np.float32: float}
 
@@ -42,7 +40,7 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
         if call is not None and not hooks.watched:
             try:
                 return call(args, kwargs)
-            except DeviceError:  # fast paths are looked up by dtypes and shapes, not by device
+            except DeviceError:
                 pass
         try:
             return slow(args, kwargs)
@@ -59,7 +57,7 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
         if about_storage(bound.operator, arrays, out):
             return apply_bound(bound, arrays, out, context)
         found = bound.specialization(arrays, out, context)
-        if not found.modal and len(arrays) == len(args) and found.device is HOST and not hooks.watched:
+        if not found.modal and len(arrays) == len(args) and not hooks.watched:
             _remember(known, args, kwargs, scalars, bound.operator, found)
         return found.call(arrays, out, context, bound.scalars)
 
@@ -67,10 +65,10 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
 
 
 def _key_of(args: tuple[Any, ...], kwargs: dict[str, Any], scalars: frozenset[str]) -> Any:
-    """The key of a fast path: the types of the arrays (without arrays: the kind of the current device), the names of
-    the `scalars`, the other parameters with their values, and the operands that `out` overwrites. Scalar parameters
+    """The key of a fast path: the types of the arrays (without arrays: the current context), the names of the
+    `scalars`, the other parameters with their values, and the operands that `out` overwrites. Scalar parameters
     that the operator checks are among the others. TypeError for a call without a fast path."""
-    key: list[Any] = [(a._dtype, a._shape) for a in args] if args else [current_context().device_typeid]
+    key: list[Any] = [(a._dtype, a._shape) for a in args] if args else [current_context()]
     for name, value in kwargs.items():
         kind = value.__class__
         if name in scalars:
@@ -117,9 +115,7 @@ def _remember(
         return
     given = [name for name in kwargs if name in scalars]
     if not any(isinstance(getattr(operator, name), int) and not isinstance(kwargs[name], int) for name in given):
-        values = _values(operator, given)
-        targets = _in_place_targets(found, out)
-        known.add(key, _general(found, values) if targets is None else _in_place(found, values, targets))
+        remember(known, key, found.device, lambda: _path(found, _values(operator, given), out))
 
 
 Values = Callable[[dict[str, Any]], list[float]]
@@ -150,40 +146,20 @@ def _values(operator: Operator, given: Sequence[str]) -> Values:
     return values
 
 
-def _in_place_targets(found: OperatorSpecialization, out: tuple[int, ...] | None) -> list[int] | None:
-    """The positions of the operands that the outputs overwrite; None without `out` or if a temporary is required."""
-    if out is None or found.random or len(out) != len(found.types):
-        return None
-    targets = list(out)
-    program = found.executable
-    apart = all(program.may_overwrite(i, t) and program.inputs[t] == program.outputs[i] for i, t in enumerate(targets))
-    return targets if apart and len({*targets, *found.state}) == len(targets) + len(found.state) else None
+def _path(found: OperatorSpecialization, values: Values, out: tuple[int, ...] | None) -> FastPath:
+    """The fast path of calls with new results, or with those that overwrite the operands `out`."""
+    operands = arguments(len(found.executable.inputs))
+    results = new_results(found.types) if out is None else tuple([operands[i] for i in out])
+    if found.has_checks or not _can_overwrite(found, out or ()):
+        return as_path(lambda args, kwargs: found.call(args, kwargs.get("out"), None, values(kwargs)), found.device)
+    numbers = {"fill": found.scalars.filled, "free": found.scalars.free, "values": values}
+    form = found.form(results, keywords=True)
+    return as_path(fast_path(form, found, run=direct_call(found), **numbers), found.device)
 
 
-def _general(found: OperatorSpecialization, values: Values) -> FastPath:
-    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return found.call(args, kwargs.get("out"), None, values(kwargs))
-
-    return call
-
-
-def _in_place(found: OperatorSpecialization, values: Values, targets: list[int]) -> FastPath:
-    """A call whose results overwrite operands, which must not share memory."""
-    filled, free, run = found.scalars.filled, found.scalars.free, found.executable.run
-    changed = (*targets, *found.state)
-
-    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        numbers = values(kwargs)
-        if len({id(a._storage) for a in args}) != len(args):
-            return found.call(args, kwargs["out"], None, numbers)
-        addresses = [a._address for a in args]
-        written = [addresses[i] for i in targets]
-        block, places = filled(numbers)
-        addresses += places
-        run(addresses, written)
-        free.append(block)
-        for i in changed:
-            writes.written(args[i]._storage)
-        return kwargs["out"]
-
-    return call
+def _can_overwrite(found: OperatorSpecialization, out: tuple[int, ...]) -> bool:
+    """True if all outputs can be written to the operands `out` without a temporary, or if `out` is empty."""
+    program, changed = found.executable, (*out, *found.state)
+    if (out and len(out) != len(found.types)) or len(set(changed)) != len(changed):
+        return False
+    return all(program.may_overwrite(k, i) and program.inputs[i] == program.outputs[k] for k, i in enumerate(out))

@@ -45,7 +45,8 @@ IN_PLACE = (
 )
 
 
-_numbers = itertools.count()
+times = itertools.count()
+"""The places in time of variables and calls."""
 
 
 class Variable:
@@ -62,7 +63,7 @@ class Variable:
     """A variable is never freed; see `Recorded`."""
 
     def __init__(self, req: str, make: Callable[[], NDArray], rows: bool = False) -> None:
-        self.req, self.fresh, self.rows, self.number = req, False, rows, next(_numbers)
+        self.req, self.fresh, self.rows, self.number = req, False, rows, next(times)
         self.spent = False
         self._make = make
         self._array: NDArray | None = None
@@ -125,7 +126,7 @@ class Recorded:
     """No gradient of a call is row-sparse; see `Variable`."""
 
     def __init__(self, operands: tuple[Entry, ...], pull: Pullback, results: int) -> None:
-        self.number = next(_numbers)
+        self.number = next(times)
         self.operands, self.results = operands, results
         self.pull: Pullback | None = pull
 

@@ -87,20 +87,20 @@ class UpdateSpecialization(Specialization):
             if not operator.declared.reads_rows:
                 types = tuple(TensorType((prod(t.shape),), t.dtype) for t in types)
             graph = update_graph(operator, types)
-            executable = executable_for(graph, Options(dynamic=device is HOST), device)
+            executable = executable_for(graph, Options(dynamic=True), device)
         except (GraphError, ValueError, TypeError) as error:
             raise function.refusal(types, error) from cause_of(error)
         super().__init__(executable, function.name, graph.names(), device)
         self.function = function
-        self.block = ScalarBlock.on(device, _FLOAT * len(function.numbers))
+        self.block = ScalarBlock(_FLOAT * len(function.numbers), device)
 
     @property
     def program(self) -> Program | None:
         """The program, if it can be combined with others."""
         from ...ir.program_combination import why_alone
-        from ...runtime.host.executable import Executable
+        from ...runtime.loaded_program import LoadedProgram
 
-        program = self.executable.program if isinstance(self.executable, Executable) else None
+        program = self.executable.program if isinstance(self.executable, LoadedProgram) else None
         return None if program is None or program.outputs or why_alone(program) else program
 
     def call(self, arrays: Sequence[NDArray], numbers: Sequence[float]) -> None:
@@ -108,8 +108,8 @@ class UpdateSpecialization(Specialization):
         call = Call(self.function, self, arrays, numbers) if hooks.watched else None
         if call is not None:
             before_call(call)
-        block, places = self.block.filled(numbers)
-        self.run(arrays, [], arrays[0]._context, 0, places)
+        block = self.block.filled(numbers)
+        self.run(arrays, [], arrays[0]._context, 0, block.addresses)
         self.block.free.append(block)
         if call is not None:
             after_call(call, ())

@@ -11,17 +11,14 @@ from functools import cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-import numpy as np
-
 from ...ir.caches import Cache
 from ...ir.program_combination import Use, parallel
 from ...ir.types import DType, TensorType
-from ...runtime.device import Device
+from ...runtime.device import BoundCall, Device, DeviceError, number_of
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
 from ...runtime.host.device import HOST
-from ...runtime.host.executable import Executable
 from ...runtime.modes import hooks, modes
-from ...runtime.random_keys import next_key
+from ...runtime.random_keys import key_in_memory
 from ...runtime.scalars import ScalarBlock
 from ...runtime.writes import WrittenTogether
 from ..ndarray import NDArray
@@ -81,7 +78,8 @@ def fused_update(
         if made is not None:
             together.append(i)
             updates.append(made)
-    if len(together) < 2 or _overlap(updates):
+    devices = {a._storage.device for update in updates for a in update.arrays}
+    if len(together) < 2 or len(devices) > 1 or _overlap(updates):
         return None
     return FusedUpdate(optimizer, (tuple(indices), tuple(weights), tuple(grads), tuple(states)), together, updates)
 
@@ -93,7 +91,7 @@ def _update_of(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: 
     inner, *copy = optimizer._parted(state) if mixed else (state,)
     states = state_arrays(inner)
     arrays = (weight, grad, *states, *copy)
-    if not all(isinstance(a, NDArray) and not a._is_sparse and a._on_host for a in arrays):
+    if not all(isinstance(a, NDArray) and not a._is_sparse for a in arrays):
         return None
     rule = update_function(optimizer._rule_of(index, states), mixed).specialization(arrays, False)
     program = rule.program
@@ -102,9 +100,8 @@ def _update_of(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: 
 
 def _overlap(updates: Sequence[_Update]) -> bool:
     """True if an array that an update changes shares memory with any other array."""
-    spans = sorted(
-        (a._address, a._address + a._nbytes(), i != 1) for update in updates for i, a in enumerate(update.arrays)
-    )
+    arrays = [(number_of(a._address), a._nbytes(), i != 1) for update in updates for i, a in enumerate(update.arrays)]
+    spans = sorted((begin, begin + nbytes, changes) for begin, nbytes, changes in arrays)
     end, changed = 0, False
     for begin, last, changes in spans:
         if begin < end and (changes or changed):
@@ -122,8 +119,8 @@ class _Run(NamedTuple):
     """The program of all updates for one pattern of numbers."""
 
     specialization: Specialization
+    call: BoundCall
     block: ScalarBlock
-    keys: np.ndarray
     draws: list[int]
 
 
@@ -145,7 +142,7 @@ class FusedUpdate:
         self._indices, self._weights, self._grads, self._states = operands
         self._updates = updates
         self._arrays = [a for update in updates for a in update.arrays]
-        self._addresses = [a._address for a in self._arrays]
+        self._device = self._arrays[0]._storage.device
         self._written = WrittenTogether(a._storage for u in updates for i, a in enumerate(u.arrays) if i != 1)
         indices, names = tuple(self._indices[i] for i in together), [u.rule.function.numbers for u in updates]
         self._numbers = SharedNumbers(optimizer, indices, names)
@@ -195,21 +192,22 @@ class FusedUpdate:
                 draws.append(key.draws)
             uses.append(Use(update.program, tuple(positions)))
         name = self._updates[0].rule.name
-        made = Specialization(Executable(parallel(name, inputs, uses)), name)
-        return _Run(made, ScalarBlock.on(HOST, "f" * count), np.zeros((len(draws), 4), np.uint32), draws)
+        made = Specialization(self._device.load(parallel(name, inputs, uses)), name, (), self._device)
+        call = made.executable.bound_call({i: a._address for i, a in enumerate(self._arrays)})
+        return _Run(made, call, ScalarBlock("f" * count, self._device), draws)
 
     def _launch(self, run: _Run, numbers: Sequence[float]) -> None:
         call = Call(_FUSED, run.specialization, self._arrays, numbers) if hooks.watched else None
         if call is not None:
             before_call(call)
-        block, places = run.block.filled(numbers)
-        addresses = self._addresses + places
-        if run.draws:
-            context = self._arrays[0]._context
-            for key, draws in zip(run.keys, run.draws, strict=True):
-                key[:] = next_key(context, draws)
-            addresses += [row.ctypes.data for row in run.keys]
-        run.specialization.executable.run(addresses, ())
+        block = run.block.filled(numbers)
+        context = self._arrays[0]._context
+        keys = [key_in_memory(context, draws, self._device) for draws in run.draws] if run.draws else []
+        free = [*block.addresses, *[key.address for key in keys]]
+        try:
+            run.call.run(*free)
+        except DeviceError:  # launches are observed
+            run.specialization.executable.run([*[a._address for a in self._arrays], *free], ())
         run.block.free.append(block)
         if call is not None:
             after_call(call, ())

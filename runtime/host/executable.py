@@ -106,35 +106,24 @@ class Executable(LoadedProgram["Instance"]):
         """The objects of the program and the symbols that each defines."""
         return [(c, tuple(loaded.symbols)) for c, loaded in zip(self.program.code, self._code, strict=True)]
 
-    def direct_call(self) -> DirectCall | None:
+    def direct_call(self) -> DirectCall:
         """See `Runnable`."""
-        if not self._is_direct or self.program.prepare:
-            return None
-        instance = self._private_instance()
-        return self._direct(instance, instance.patches)
+        if self.program.prepare or not self._is_direct:
+            return super().direct_call()
+        return self.bound_call({}).run
 
-    def bound_call(self, position: int, inputs: Callable[[], list[int]]) -> BoundCall | None:
-        """See `Runnable`."""
-        count = len(self.program.inputs)
-        if not self._is_direct or len(self.program.outputs) != 1:
-            return None
-
-        def bound(version: Hashable) -> DirectCall:
-            instance = self._private_instance()
-            instance.bind(inputs(), version, Prepared(allocate_zeroed(self.program.prepared_bytes)))
-            return self._direct(instance, [instance.patches[position], instance.patches[count]], version)
-
-        call = _unbound
-
-        def run(x: int, y: int, version: Hashable) -> None:
-            nonlocal call
-            try:
-                call(x, y, version)
-            except DeviceError:
-                call = bound(version)
-                call(x, y, version)
-
-        return run
+    def bound_call(self, fixed: Mapping[int, int]) -> BoundCall:
+        """See `Runnable`. A short program has an instance for these calls alone, with scratch memory of its own."""
+        if not self._is_direct:
+            return super().bound_call(fixed)
+        instance = self._instance_on(Arena(self.program, allocate(self._scratch_bytes)))
+        instance.bind(fixed, allocate_zeroed(self.program.prepared_bytes))
+        free = [patches for i, patches in enumerate(instance.patches) if i not in fixed]
+        run = self._direct(instance, instance.records, free)
+        if not self.program.prepare:
+            return BoundCall(run, None)
+        prepare = self._direct(instance, instance.prepare, ())
+        return BoundCall(run, lambda version: prepare())
 
     @property
     def _is_direct(self) -> bool:
@@ -144,19 +133,18 @@ class Executable(LoadedProgram["Instance"]):
         return _HAS_LOCK and _is_short(program) and not (special or observed)
 
     def _direct(
-        self, instance: Instance, operands: Sequence[Sequence[tuple[int, int]]], version: Hashable = None
+        self,
+        instance: Instance,
+        records: tuple[ctypes.c_void_p, ctypes.c_int64],
+        operands: Sequence[Sequence[tuple[int, int]]],
     ) -> DirectCall:
-        """A function of the addresses of these operands. No other run uses the instance."""
+        """A function of the addresses of operands with these patches. No other run uses the instance."""
         patches = [(k, instance.word(word), offset) for k, patched in enumerate(operands) for word, offset in patched]
-        records = instance.records.value or 0, instance.count.value
-        return self._pool.direct_calls.function(records, len(operands), patches, (self, instance), version)
+        address, count = records[0].value or 0, records[1].value
+        return self._pool.direct_calls.function((address, count), len(operands), patches, (self, instance))
 
     def _make_instance(self) -> Instance:
         return self._instance_on(Arena(self.program))
-
-    def _private_instance(self) -> Instance:
-        """An instance with scratch memory of its own."""
-        return self._instance_on(Arena(self.program, allocate(self._scratch_bytes)))
 
     def _instance_on(self, arena: Arena) -> Instance:
         addresses = {name: address for loaded in self._code for name, address in loaded.symbols.items()}
@@ -179,10 +167,6 @@ class Executable(LoadedProgram["Instance"]):
         if instance.borrowed is not None:
             scratch_pool.put(instance.borrowed)
             instance.borrowed = None
-
-
-def _unbound(*_: object) -> None:
-    raise DeviceError("not bound to parameters")
 
 
 _objects: WeakValueDictionary[bytes, LoadedObject] = WeakValueDictionary()
@@ -218,6 +202,7 @@ class Instance:
         """`addresses` are those of all symbols. KeyError for a symbol that no code defines."""
         self.program = program
         self.arena, self._constants = arena, constants
+        self._own_prepared: Storage | None = None  # prepared memory of its own
         self.borrowed: Storage | None = None  # scratch memory from the pool
         self._scratch_at = self._prepared_at = 0
         self.addresses = [0] * (len(program.inputs) + len(program.outputs))
@@ -235,10 +220,9 @@ class Instance:
             shared=_own_bytes(program) > _SHORT_BYTES,
         )
         self.words, self.patches = records.words, records.patches
-        self._prepare = ctypes.c_void_p(records.address), ctypes.c_int64(len(prepare))
-        self.records = ctypes.c_void_p(records.record(len(prepare)))
-        self.count = ctypes.c_int64(len(groups))
-        self._both = self._prepare[0], ctypes.c_int64(len(prepare) + len(groups))
+        self.prepare = ctypes.c_void_p(records.address), ctypes.c_int64(len(prepare))
+        self.records = ctypes.c_void_p(records.record(len(prepare))), ctypes.c_int64(len(groups))
+        self._both = self.prepare[0], ctypes.c_int64(len(prepare) + len(groups))
         self._native = pool.run_holding_gil if _is_short(program) else pool.run
         self._prepare_native = pool.run
 
@@ -248,19 +232,18 @@ class Instance:
             self._patch(addresses)
         if prepared is not None and self._use(prepared, parameters_version):
             self._run_all()
-        elif self.count.value:
-            self.launch(self._native, (self.records, self.count))
+        elif self.records[1].value:
+            self.launch(self._native, self.records)
 
     def read_flags(self) -> bytes:
         """The outputs of the checks of the last run."""
         return ctypes.string_at(self.flags[0], len(self.flags))
 
-    def bind(self, inputs: Sequence[int], version: Hashable, prepared: Prepared) -> None:
-        """Use these inputs and this prepared memory for parameters of this version from now on."""
-        self._patch([*inputs, *self.addresses[len(self.program.inputs) :]])
-        self._bound = prepared
-        if self._use(prepared, version) and self.program.prepare:
-            self.launch(self._prepare_native, self._prepare)
+    def bind(self, fixed: Mapping[int, int], prepared: Storage) -> None:
+        """Use these addresses of inputs and this prepared memory from now on."""
+        self._own_prepared = prepared
+        addresses = [fixed.get(i, address) for i, address in enumerate(self.addresses)]
+        self.begin(addresses, prepared)
 
     def begin(self, addresses: list[int], prepared: Storage) -> None:
         """Use these operands and this prepared memory for launches that run one by one."""
@@ -301,9 +284,9 @@ class Instance:
     def _run_all(self) -> None:
         """Run the launches that prepare and then the others, in one native call unless they are observed."""
         if is_observed():
-            self.launch(self._prepare_native, self._prepare)
-            if self.count.value:
-                self.launch(self._native, (self.records, self.count))
+            self.launch(self._prepare_native, self.prepare)
+            if self.records[1].value:
+                self.launch(self._native, self.records)
         else:
             self._prepare_native(*self._both)
 
@@ -325,7 +308,7 @@ class Instance:
         if not is_observed():
             native(*call)
             return
-        first, prepare = len(self.program.prepare), call is self._prepare
+        first, prepare = len(self.program.prepare), call is self.prepare
         groups = [(launch,) for launch in self.program.prepare] if prepare else self.program.grouped()
         begin, launches = time.perf_counter_ns(), 0
         for number, (step, *_) in enumerate(groups):

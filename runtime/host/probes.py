@@ -142,7 +142,7 @@ class TimedRuns:
         """Write a record for each launch, which calls the launch's kernel through `mxf_timed`."""
         instance = self._executable.take_instance()
         own = self._records.reshape(-1, _RECORD_WORDS)
-        source = (ctypes.c_int64 * own.size).from_address(instance.records.value or 0) if own.size else ()
+        source = (ctypes.c_int64 * own.size).from_address(instance.records[0].value or 0) if own.size else ()
         own[:] = np.array(source, np.int64).reshape(own.shape)
         self._tables[:, :2] = own[:, :2]
         own[:, 0] = _address(TIMED)

@@ -61,6 +61,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
         run(self, *args)
 
     monkeypatch.setattr(Executable, "run", counted)
+    monkeypatch.setattr(Executable, "_is_direct", False)  # new programs run by `run`
     yield seen
 
 

@@ -63,7 +63,7 @@ def test_a_seed_gives_the_same_numbers_on_every_device() -> None:
     np.testing.assert_array_equal(*drawn)
 
 
-def test_fast_paths_serve_only_the_host() -> None:
+def test_fast_paths_of_several_devices() -> None:
     """Each call runs on the CPU, on the GPU and on the CPU again, with equal dtypes and shapes."""
     calls: list[Callable[[Any], Any]] = [
         lambda x: x + x,

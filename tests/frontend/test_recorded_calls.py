@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import mxforge as mx
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from mxforge.frontend.ndarray import recorded_calls
 from mxforge.frontend.ndarray.eager import bind, operator_named
+from mxforge.ir.caches import clear_caches
 from mxforge.runtime.modes import hooks
 
 nd, autograd = mx.nd, mx.autograd
@@ -21,17 +23,24 @@ def variable(*values: float) -> Any:
 
 
 @pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The plans of the calls that take the fast path."""
+def plans(monkeypatch: pytest.MonkeyPatch) -> Generator[list[Any]]:
+    """The fast paths of recorded calls that are taken."""
+    clear_caches()  # drops those that are not noted
     found: list[Any] = []
-    call = recorded_calls._Plan.call
+    make = recorded_calls.fast_path
 
-    def noted(self: Any, *args: Any) -> Any:
-        found.append(self)
-        return call(self, *args)
+    def noted(*args: Any, **constants: Any) -> Any:
+        path = make(*args, **constants)
 
-    monkeypatch.setattr(recorded_calls._Plan, "call", noted)
-    return found
+        def call(*args: Any) -> Any:
+            found.append(path)
+            return path(*args)
+
+        return call
+
+    monkeypatch.setattr(recorded_calls, "fast_path", noted)
+    yield found
+    clear_caches()
 
 
 OPERATORS = {

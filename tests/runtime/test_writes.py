@@ -30,10 +30,10 @@ def test_blocks_are_removed_with_their_last_watch() -> None:
     storage = allocate(64)
     first, second = Watch([storage]), Watch([storage])
     del first
-    assert id(storage) in writes._watched
+    assert id(storage) in writes.watched
     assert second.versions() == (0,)
     del second
-    assert id(storage) not in writes._watched
+    assert id(storage) not in writes.watched
 
 
 def test_storages_that_are_written_together() -> None:
@@ -65,4 +65,4 @@ def test_threads_can_watch_the_same_blocks() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not any(id(storage) in writes._watched for storage in storages)
+    assert not any(id(storage) in writes.watched for storage in storages)

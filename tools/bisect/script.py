@@ -13,7 +13,7 @@ import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,9 @@ from ...ir.graph import Graph
 from ...ir.lazy_dataclass import dataclass
 from ...ir.types import DType, TensorType
 from ...passes.manager import Context, Options
+from ...runtime.calls_by_run import bound_by_run, direct_by_run
 from ...runtime.compile import hash_of
-from ...runtime.device import BoundCall, DirectCall, Runnable
+from ...runtime.device import Address, BoundCall, DirectCall, Runnable
 from ...runtime.host.device import HOST
 from ...runtime.tensor_memory import read_tensor
 from ...runtime.watch import watch
@@ -201,11 +202,11 @@ class WatchedProgram:
         updated = [inputs[i] for i in self.state], [self.inputs[i] for i in self.state]
         self._check(operands, [*_read(outputs, self.outputs), *_read(*updated)])
 
-    def direct_call(self) -> DirectCall | None:
-        return None
+    def direct_call(self) -> DirectCall:
+        return direct_by_run(self)
 
-    def bound_call(self, position: int, inputs: Callable[[], list[Any]]) -> BoundCall | None:
-        return None
+    def bound_call(self, fixed: Mapping[int, Address]) -> BoundCall:
+        return bound_by_run(self, fixed)
 
 
 def _read(addresses: Sequence[int], types: Sequence[TensorType]) -> list[Array]:

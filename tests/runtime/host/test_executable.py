@@ -147,7 +147,6 @@ def test_runs_at_once_have_scratch_memory_each(code: bytes) -> None:
 def test_a_borrowed_instance_and_a_direct_call_have_scratch_memory(code: bytes) -> None:
     executable = Executable(with_scratch(code))
     direct, instance = executable.direct_call(), executable.take_instance()
-    assert direct is not None
     a, b, c = vector(1), vector(2), vector(0)
     direct(a.ctypes.data, b.ctypes.data, c.ctypes.data)
     assert (c == a + b + 100).all()
@@ -188,7 +187,6 @@ def test_results_that_no_launch_computes_are_copied(code: bytes) -> None:
 def test_direct_call_agrees_with_run(code: bytes) -> None:
     executable = Executable(program(code, 2, 1, [launch(IN[0], IN[1], OUT[0])]))
     direct = executable.direct_call()
-    assert direct is not None
     a, b, c = vector(1), vector(2), vector(0)
     direct(a.ctypes.data, b.ctypes.data, c.ctypes.data)
     assert (c == a + b).all()
@@ -200,7 +198,6 @@ def test_direct_call_agrees_with_run(code: bytes) -> None:
 def test_direct_calls_of_several_launches(code: bytes) -> None:
     steps = [launch(IN[0], IN[0], ARENA), launch(ARENA, IN[1], OUT[0]), launch(OUT[0], CONSTANT, OUT[1])]
     direct = Executable(program(code, 2, 2, steps)).direct_call()
-    assert direct is not None
     x, y, first, second = (vector(k) for k in range(4))
     for _ in range(2):
         direct(x.ctypes.data, y.ctypes.data, first.ctypes.data, second.ctypes.data)
@@ -211,20 +208,23 @@ def test_direct_calls_of_several_launches(code: bytes) -> None:
 def test_direct_calls_copy(code: bytes) -> None:
     steps = [launch(IN[0], IN[0], OUT[0]), Copy(OUT[1], OUT[0], VECTOR.nbytes), launch(OUT[1], IN[0], OUT[0])]
     direct = Executable(program(code, 1, 2, steps)).direct_call()
-    assert direct is not None
     x, first, second = (vector(k) for k in range(3))
     direct(x.ctypes.data, first.ctypes.data, second.ctypes.data)
     assert (first == 3 * x).all() and (second == 2 * x).all()
 
 
-def test_programs_that_prepare_have_no_direct_call(code: bytes) -> None:
+def test_a_direct_call_prepares_each_time(code: bytes) -> None:
     steps = [launch(PREPARED, IN[0], OUT[0])]
-    assert Executable(program(code, 1, 1, steps, [launch(IN[0], IN[0], PREPARED)])).direct_call() is None
+    direct = Executable(program(code, 1, 1, steps, [launch(IN[0], IN[0], PREPARED)])).direct_call()
+    x, y = vector(1), vector(0)
+    for _ in range(2):
+        direct(x.ctypes.data, y.ctypes.data)
+        assert (y == 3 * x).all()
+        x += 1
 
 
 def test_a_direct_call_refuses_what_it_cannot_run(code: bytes) -> None:
     direct = Executable(program(code, 1, 1, [launch(IN[0], IN[0], OUT[0])])).direct_call()
-    assert direct is not None
     x, y = vector(1), vector(0)
     with pytest.raises(DeviceError, match="another device"):
         direct(x.ctypes.data, DeviceAddress("other", 1))
@@ -244,29 +244,41 @@ def test_a_direct_call_refuses_what_it_cannot_run(code: bytes) -> None:
     assert (y == 2 * x).all()
 
 
-def test_bound_call_follows_the_version_of_parameters(code: bytes) -> None:
+@pytest.mark.parametrize("is_direct", [True, False])
+def test_a_bound_call_prepares_when_it_is_told(code: bytes, is_direct: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not is_direct:
+        monkeypatch.setattr(Executable, "_is_direct", False)
     steps = [launch(PREPARED, IN[0], OUT[0])]
     executable = Executable(program(code, 2, 1, steps, [launch(IN[1], IN[1], PREPARED)]))
-    weights, x, y = [vector(0)], vector(3), vector(0)
-    bound = executable.bound_call(0, lambda: [0, weights[0].ctypes.data])
-    assert bound is not None
-    first, second, old = object(), object(), weights[0]
-    bound(x.ctypes.data, y.ctypes.data, first)
-    assert (y == 2 * old + x).all()
-    weights[0] = vector(50)
-    bound(x.ctypes.data, y.ctypes.data, first)
-    assert (y == 2 * old + x).all()
-    bound(x.ctypes.data, y.ctypes.data, second)
-    assert (y == 2 * weights[0] + x).all()
+    weight, x, y = vector(0), vector(3), vector(0)
+    run, prepare = executable.bound_call({1: weight.ctypes.data})
+    assert prepare is not None
+    prepare(1)
+    before = 2 * weight
+    for _ in range(2):
+        run(x.ctypes.data, y.ctypes.data)
+        assert (y == before + x).all()
+        weight += 50
+    prepare(2)
     with pytest.raises(DeviceError):
-        bound(DeviceAddress("other", 1), y.ctypes.data, second)
-    bound(x.ctypes.data, y.ctypes.data, second)
-    assert (y == 2 * weights[0] + x).all()
+        run(DeviceAddress("other", 1), y.ctypes.data)
+    run(x.ctypes.data, y.ctypes.data)
+    assert (y == 2 * weight + x).all()
 
 
-def test_programs_that_have_no_bound_call(code: bytes) -> None:
-    two_results = program(code, 1, 2, [launch(IN[0], CONSTANT, OUT[0]), launch(CONSTANT, CONSTANT, OUT[1])])
-    assert Executable(two_results).bound_call(0, list) is None
+def test_bound_calls_of_a_program_have_memory_each(code: bytes) -> None:
+    """Two owners of parameters share a program."""
+    steps = [launch(PREPARED, IN[1], OUT[0]), launch(PREPARED, PREPARED, OUT[1])]
+    executable = Executable(program(code, 2, 2, steps, [launch(IN[0], IN[0], PREPARED)]))
+    weights, x = [vector(1), vector(5)], vector(3)
+    calls = [executable.bound_call({0: w.ctypes.data}) for w in weights]
+    for _, prepare in calls:
+        assert prepare is not None
+        prepare(0)
+    for weight, (run, _) in zip(weights, calls, strict=True):
+        first, second = vector(0), vector(0)
+        run(x.ctypes.data, first.ctypes.data, second.ctypes.data)
+        assert (first == 2 * weight + x).all() and (second == 4 * weight).all()
 
 
 @pytest.mark.parametrize("grain", [1, 3, 1000])
