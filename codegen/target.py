@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ..ir.graph import Graph, Node
@@ -79,10 +79,29 @@ class Target(Capabilities, Protocol):
         """A string that differs between targets whose programs differ: part of the key of a stored program."""
         ...
 
+    @property
+    def code_identity(self) -> str:
+        """A string that differs between targets for which the code of a text differs: part of the key of a stored
+        kernel."""
+        ...
+
+    @property
+    def dynamic(self) -> DynamicTarget | None:
+        """The target of programs for any shapes; None if all programs of this target have fixed shapes."""
+        ...
+
     def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> object:
         """The schedule of `kernel` on this target, which the target's emitters follow."""
         ...
 
     def emitter(self, graph: Graph, context: Context) -> Emitter:
         """An emitter for the program of a fused graph."""
+        ...
+
+
+class DynamicTarget(Target, Protocol):
+    """A target whose programs share code for any shapes."""
+
+    def share(self, symbols: Iterable[str], code: bytes) -> None:
+        """Let programs that are compiled from now on use an object, which defines these symbols."""
         ...

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.checks import raise_failed_checks_as
+from ..runtime.errors import raise_as
 from .base_errors import (
     MXNetError,
     NotImplementedForSymbol,
@@ -74,7 +74,7 @@ __all__ = [
     "with_metaclass",
 ]
 
-raise_failed_checks_as(MXNetError)
+raise_as(value=MXNetError)
 
 
 class _NullType:

@@ -13,13 +13,13 @@ import numpy as np
 from ..ir.suggestions import suggestion
 from ..ir.types import TensorType
 from ..runtime.compiled_folder import Argument, read_folder
+from ..runtime.devices import HOST
 from ..runtime.function import Specialization
-from ..runtime.host.executable import Executable
 from ..runtime.random_keys import key_in_memory
 from ..runtime.storage import as_numpy
 from .base import MXNetError
 from .context import current_context
-from .dtypes import from_memory, memory_dtype, to_memory
+from .dtypes import from_memory, to_memory
 from .memory import allocate
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def load_compiled(folder: str | os.PathLike[str]) -> CompiledModel:
     """
     stored = read_folder(folder)
     last = len(stored.program.inputs) - 1
-    return CompiledModel(stored.name, Executable(stored.program), stored.inputs, stored.outputs, {last: stored.memory})
+    return CompiledModel(stored.name, HOST.load(stored.program), stored.inputs, stored.outputs, {last: stored.memory})
 
 
 def _listed(arguments: Sequence[Argument]) -> str:
@@ -144,7 +144,7 @@ def _operand(value: Any, argument: Argument) -> tuple[int, object]:
     array = np.asarray(value)
     if array.shape != type.shape:
         raise MXNetError(f"input {argument.name!r} has shape {type.shape}, not {array.shape}")
-    if array.dtype != memory_dtype(type.dtype):
+    if array.dtype != type.dtype.memory:
         array = to_memory(array, type.dtype)
     interface = array.__array_interface__  # several times faster than array.ctypes and array.flags
     if interface["strides"] is not None:
@@ -168,10 +168,10 @@ def _new_ndarray(type: TensorType) -> tuple[Any, int]:
 def _new_memory(type: TensorType) -> tuple[np.ndarray, int]:
     """A NumPy array for a result, and its address. Large arrays use pooled memory: first use of new pages is slow."""
     if type.nbytes < _LARGE:
-        array = np.empty(type.shape, memory_dtype(type.dtype))
+        array = np.empty(type.shape, type.dtype.memory)
         return array, _address(array)
     storage = allocate(type.nbytes)
-    return as_numpy(storage, memory_dtype(type.dtype), type.shape), storage.address
+    return as_numpy(storage, type.dtype.memory, type.shape), storage.address
 
 
 def _address(array: np.ndarray) -> int:

@@ -114,9 +114,9 @@ class Context(metaclass=_MXClassPropertyMetaClass):
 
     def empty_cache(self) -> None:
         """Return idle memory to the system."""
-        from ..runtime.storage import release_cached
+        from ..runtime.devices import HOST
 
-        release_cached()
+        HOST.release_cached()
 
 
 def _warn_default_ctx() -> None:
@@ -197,8 +197,7 @@ def usable(context: Context | str | None) -> Context:
 def device_of(context: Context) -> Device:
     """The device that stores the arrays of a context; all kinds of CPU memory belong to the host. MXNetError for a GPU
     that does not exist."""
-    from ..runtime.devices import open_device
-    from ..runtime.host.device import HOST
+    from ..runtime.devices import HOST, open_device
 
     if context.device_typeid != GPU:
         return HOST

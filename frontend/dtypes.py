@@ -34,11 +34,6 @@ def numpy_type(dtype: DType) -> Any:
     return bfloat16 if dtype is DType.BF16 else _NUMPY[dtype]
 
 
-def memory_dtype(dtype: DType) -> np.dtype[Any]:
-    """The NumPy dtype of the memory: uint16 for bfloat16."""
-    return np.dtype(np.uint16) if dtype is DType.BF16 else dtype.numpy
-
-
 def dtype_name(dtype: Any) -> str:
     """The name that operators take: "float32"."""
     return "bfloat16" if _KNOWN.get(dtype) is DType.BF16 else np.dtype(dtype).name
@@ -67,7 +62,7 @@ def numbers_of(source: Any, dtype: DType) -> np.ndarray:
 
 
 def to_memory(values: Any, dtype: DType) -> np.ndarray:
-    """Values as an array of `memory_dtype`, converted as in C (floats are truncated to integers)."""
+    """Values as an array of `DType.memory`, converted as in C (floats are truncated to integers)."""
     if dtype is not DType.BF16:
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(values).astype(dtype.numpy, copy=False)

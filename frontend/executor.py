@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..runtime.function import Call, after_call, before_call
-from ..runtime.host.executable import Executable
+from ..runtime.loaded_program import LoadedProgram
 from ..runtime.modes import hooks
 from ..runtime.parameter_version import ParameterVersion
 from ..runtime.writes import written
@@ -379,7 +379,7 @@ class Executor:
 
     def _megabytes(self) -> int:
         executable = getattr(self.function.specialization_for(self._arrays(), False, self._ctx), "executable", None)
-        between = executable.program.arena_bytes if isinstance(executable, Executable) else 0
+        between = executable.program.arena_bytes if isinstance(executable, LoadedProgram) else 0
         return (between + sum(a._nbytes() for a in self.outputs if not a._is_sparse)) >> 20
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from ..ir.types import DType
-from ..runtime.storage import allocate, raise_as, require_memory
+from ..runtime.devices import HOST
+from ..runtime.errors import raise_as
+from ..runtime.memory_limit import require_memory
 from .base_errors import MXNetError
 
 __all__ = ["OutOfMemory", "allocate", "require_room"]
@@ -19,7 +21,9 @@ class OutOfMemory(MXNetError, MemoryError):
         return OutOfMemory(f"{what}: {self}")
 
 
-raise_as(OutOfMemory)
+raise_as(memory=OutOfMemory)
+
+allocate = HOST.allocate
 
 
 def require_room(shape: tuple[int, ...], dtype: DType) -> None:

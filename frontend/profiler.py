@@ -82,12 +82,12 @@ class _Profiler:
 
     def apply(self) -> None:
         """Register or remove the callbacks that time launches."""
-        from ..runtime.host import executable
+        from ..runtime.devices import HOST
         from ..runtime.modes import hooks
 
         kernels = self.config["profile_all"] or self.config["profile_symbolic"] or self.config["profile_imperative"]
         listens = bool(self.active and kernels)
-        executable.listen(self.launched if listens else None)
+        HOST.listen(self.launched if listens else None)
         hooks.remove(self)
         hooks.in_python = self.in_python if listens else nullcontext
         if listens:

@@ -73,6 +73,11 @@ class DType(Enum):
         return _NUMPY[self]
 
     @property
+    def memory(self) -> np.dtype:
+        """The NumPy dtype of elements in memory: uint16, which holds the bits, for BF16."""
+        return _MEMORY[self]
+
+    @property
     def full_name(self) -> str:
         """The name that users see: "float32", "bfloat16"."""
         return "bfloat16" if self is DType.BF16 else self.numpy.name
@@ -105,6 +110,7 @@ _NUMPY: dict[DType, np.dtype] = {
     DType.U64: np.dtype(np.uint64),
     DType.BOOL: np.dtype(np.bool_),
 }
+_MEMORY = {**_NUMPY, DType.BF16: np.dtype(np.uint16)}
 _FROM_NUMPY = {n: d for d, n in _NUMPY.items()}
 
 Shape = tuple[int, ...]

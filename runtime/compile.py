@@ -11,12 +11,10 @@ import pickle
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import astuple, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from ..codegen.llvm.cpu import Cpu
-from ..codegen.llvm.shared import share_code
-from ..codegen.target import Target
+from ..codegen.target import DynamicTarget, Target
 from ..ir.caches import Cache
 from ..ir.code_store import NO_STORE, CodeStore
 from ..ir.collection import collection_paused
@@ -24,15 +22,14 @@ from ..ir.graph import Graph
 from ..ir.locks import ForkSafeLock
 from ..ir.manifest import program_from_bytes, program_to_bytes
 from ..ir.program import Program
-from ..ir.settings import Settings, settings
+from ..ir.settings import settings
 from ..passes.manager import Options
 from .cache import default_cache
 from .compiler_identity import compiler_identity
 from .device import Device, Runnable
+from .devices import HOST
 from .dynamic import DynamicPrograms
-from .host.device import HOST
-from .host.executable import Executable
-from .host.loader import LinkError
+from .loaded_program import LoadedProgram
 from .watch import watched
 
 if TYPE_CHECKING:
@@ -43,11 +40,8 @@ _REMEMBERED = 4096  # executables; each loaded program takes three mappings of t
 _REMEMBERED_BYTES = 32 << 20  # users of a program hold it too, so the limit applies to unused programs
 _Key = tuple[str, str, str]
 _hashes: WeakKeyDictionary[Graph, str] = WeakKeyDictionary()
-R = TypeVar("R", bound=Runnable)
-
-
 _programs: Cache[_Key, Runnable] = Cache("programs", _REMEMBERED, lambda p: p.own_bytes, _REMEMBERED_BYTES)
-_families: Cache[tuple[str, str, Options], DynamicPrograms] = Cache("dynamic programs", 256)
+_families: Cache[tuple[str, str, str, Options], DynamicPrograms] = Cache("dynamic programs", 256)
 
 _compiling = ForkSafeLock()
 _captures: list[CodeStore] = []  # of `storing_kernels`
@@ -60,59 +54,75 @@ def executable_for(graph: Graph, options: Options | None = None, device: Device 
     Raises GraphError, which names the node that cannot be compiled, and ValueError for an unknown target.
     """
     options = options or Options()
-    if device is not HOST:  # its programs have fixed shapes
+    if options.dynamic and _why_fixed(device):
         options = replace(options, dynamic=False)
-    chosen = settings()
     if graph.calls_python():
-        return _make(graph, options, device, chosen)
-    key = (device.name, chosen.target, disk_key(graph, options, device.target))
+        return _make(graph, options, device)
+    key = (device.name, settings().target, disk_key(graph, options, device.target))
     found = _programs.find(key)
-    return _programs.add(key, _make(graph, options, device, chosen)) if found is None else found
+    return _programs.add(key, _make(graph, options, device)) if found is None else found
 
 
-def _make(graph: Graph, options: Options, device: Device, chosen: Settings) -> Runnable:
-    if device is not HOST:
-        return _compiled(graph, options, device)
-    if chosen.target == "reference":
+def _make(graph: Graph, options: Options, device: Device) -> Runnable:
+    if _is_interpreter(device):
         from .reference import ReferenceExecutable
 
         return ReferenceExecutable(graph, options)
-    if chosen.target == "cpu" and options.dynamic:
-        return dynamic_programs(graph, options).executable(graph.input_types(), lambda: graph)
-    if chosen.target == "cpu":
-        return _compiled(graph, options, HOST)
-    raise ValueError(f"MXFORGE_TARGET={chosen.target!r} is unknown: use cpu or reference")
+    if options.dynamic:
+        return dynamic_programs(graph, options, device).executable(graph.input_types(), lambda: graph)
+    return _compiled(graph, options, device)
 
 
-def dynamic_programs(graph: Graph, options: Options) -> DynamicPrograms:
-    """The dynamic programs of the computation of `graph`, on the processor of the settings. Graphs that differ only in
-    the extents of inputs share them, unless they call Python functions. Nodes must be of mx: attributes of core nodes
-    hold constant extents."""
+def stores_programs(device: Device) -> bool:
+    """True if programs of the device are compiled and stored on disk: the settings can ask the host to interpret
+    graphs instead."""
+    return device is not HOST or settings().target == "cpu"
+
+
+def _is_interpreter(device: Device) -> bool:
+    """True if the device interprets graphs. ValueError for an unknown target."""
+    if stores_programs(device):
+        return False
+    if settings().target != "reference":
+        raise ValueError(f"MXFORGE_TARGET={settings().target!r} is unknown: use cpu or reference")
+    return True
+
+
+def dynamic_programs(graph: Graph, options: Options, device: Device = HOST) -> DynamicPrograms:
+    """The dynamic programs of the computation of `graph`, on a device that has such programs. Graphs that differ only
+    in the extents of inputs share them, unless they call Python functions. Nodes must be of mx: attributes of core
+    nodes hold constant extents."""
 
     from ..ir.hashing import family_hash
 
     def make() -> DynamicPrograms:
-        return DynamicPrograms(_DynamicCompiler(family, options, HOST.target.untuned))
+        target = device.target.dynamic
+        assert target is not None, f"programs of {device.name} have fixed shapes"
+        return DynamicPrograms(_DynamicCompiler(family, options, device, target), device)
 
     family = family_hash(graph)
-    return make() if graph.calls_python() else _families.get((settings().cpu, family, options), make)
+    return make() if graph.calls_python() else _families.get((device.name, settings().cpu, family, options), make)
 
 
 def why_specialised(graph: Graph, device: Device) -> str:
     """Why each signature of what `graph` computes has a program of its own; "" if it has dynamic programs."""
-    if device is not HOST:
-        return f"programs of {device.name} have fixed shapes"
-    if settings().target != "cpu":
+    calls = "it calls Python functions, which take arrays of known shapes" if graph.calls_python() else ""
+    return _why_fixed(device) or calls
+
+
+def _why_fixed(device: Device) -> str:
+    """Why all programs of a device have fixed shapes; "" if they have not."""
+    if not stores_programs(device):
         return f"the {settings().target} target has no dynamic shapes"
-    return "it calls Python functions, which take arrays of known shapes" if graph.calls_python() else ""
+    return f"programs of {device.name} have fixed shapes" if device.target.dynamic is None else ""
 
 
 class _DynamicCompiler:
     """Compiles dynamic programs of one family of graphs, and stores them on disk with the symbols of their code, which
     other programs share."""
 
-    def __init__(self, family: str, options: Options, target: Target) -> None:
-        self.family, self.options, self.target = family, options, target
+    def __init__(self, family: str, options: Options, device: Device, target: DynamicTarget) -> None:
+        self.family, self.options, self.device, self.target = family, options, device, target
 
     def stored(self, number: int) -> DynamicProgram | None:
         data = _read(self._key(number))
@@ -120,39 +130,38 @@ class _DynamicCompiler:
             return None
         made, symbols = pickle.loads(data)  # the cache runs what it reads as machine code anyway
         for code, names in symbols:
-            share_code(names, HOST.target, code)
+            self.target.share(names, code)
         return made
 
     def compile(self, graph: Graph) -> DynamicProgram:
         from ..codegen.dynamic import compile_dynamic
 
         with _compiling, collection_paused():
-            return compile_dynamic(graph, self.target, self.options, kernel_store(self.target))
+            return compile_dynamic(graph, self.target, self.options, kernel_store(self.device))
 
-    def watched(self, graph: Callable[[], Graph], made: Executable) -> Runnable:
-        return watched(graph, self.options, made)
+    def watched(self, graph: Callable[[], Graph], made: Runnable) -> Runnable:
+        return watched(self.device, graph, self.options, made)
 
-    def store(self, number: int, made: DynamicProgram, executable: Executable) -> None:
-        if not executable.program.functions:
-            _write(self._key(number), pickle.dumps((made, executable.symbols())))
+    def store(self, number: int, made: DynamicProgram, loaded: LoadedProgram[Any]) -> None:
+        if not loaded.program.functions:
+            _write(self._key(number), pickle.dumps((made, loaded.symbols())))
 
     def _key(self, number: int) -> str:
         return _digest(self.family, number, astuple(self.options), self.target.identity, compiler_identity())
 
 
 def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
-    target = device.target
     if graph.calls_python():
-        return _watched(graph, options, device, compile_program(graph, options, target))
-    key = disk_key(graph, options, target)
-    found = _stored(StoredProgram(key, graph.name, graph.names()), device.load)
+        return _watched(graph, options, device, compile_program(graph, options, device))
+    key = disk_key(graph, options, device.target)
+    found = _stored(StoredProgram(key, graph.name, graph.names()), device)
     if found is not None:
         return found
     in_memory = device.name, settings().target, key
     with _compiling:
         found = _programs.find(in_memory)  # another thread can have compiled it in the meantime
         if found is None:
-            program = compile_program(graph, options, target)
+            program = compile_program(graph, options, device)
             _write(key, program_to_bytes(program))
             found = _programs.add(in_memory, _watched(graph, options, device, program))
     return found
@@ -160,8 +169,7 @@ def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
 
 def _watched(graph: Graph, options: Options, device: Device, program: Program) -> Runnable:
     """A new program, loaded."""
-    made = device.load(program)
-    return watched(lambda: graph, options, made) if device is HOST else made
+    return watched(device, lambda: graph, options, device.load(program))
 
 
 class StoredProgram(NamedTuple):
@@ -174,7 +182,7 @@ class StoredProgram(NamedTuple):
 
 def stored_as(graph: Graph, options: Options, device: Device) -> StoredProgram | None:
     """Where the program of a graph is on disk; None for programs that are not stored."""
-    if graph.calls_python() or not stores_programs():
+    if graph.calls_python() or not stores_programs(device):
         return None
     return StoredProgram(disk_key(graph, options, device.target), graph.name, graph.names())
 
@@ -184,14 +192,9 @@ def load_stored(stored: StoredProgram, device: Device) -> Runnable | None:
     key = (device.name, settings().target, stored.key)
     found = _programs.find(key)
     if found is None:
-        loaded = _stored(stored, device.load)
+        loaded = _stored(stored, device)
         found = None if loaded is None else _programs.add(key, loaded)
     return found
-
-
-def stores_programs() -> bool:
-    """True if the target of the settings stores programs on disk."""
-    return settings().target == "cpu"
 
 
 def record_key(kind: str, options: Options, device: Device, *content: object) -> str:
@@ -219,38 +222,39 @@ def put_record(key: str, data: bytes) -> None:
     _write(key, data)
 
 
-def _stored(stored: StoredProgram, load: Callable[[Program], R]) -> R | None:
+def _stored(stored: StoredProgram, device: Device) -> Runnable | None:
     """The program stored on disk, loaded, or None. Programs of other shapes share its shape-free code."""
     data = _read(stored.key)
     if data is None:
         return None
     try:
-        loaded = load(program_from_bytes(data).renamed(stored.name, stored.names))
-    except (LinkError, KeyError, ValueError):
+        loaded = device.load(program_from_bytes(data).renamed(stored.name, stored.names))
+    except (KeyError, ValueError):
         return None  # the same compiler wrote it, so it is damaged: it is compiled again and replaced
-    if isinstance(loaded, Executable):
+    if (dynamic := device.target.dynamic) is not None:
         for code, symbols in loaded.symbols():
-            share_code(symbols, HOST.target, code)
+            dynamic.share(symbols, code)
     return loaded
 
 
-def compile_program(graph: Graph, options: Options, target: Target) -> Program:
+def compile_program(graph: Graph, options: Options, device: Device) -> Program:
     """Run the compiler, for one graph at a time: LLVM uses all processors for one."""
     from ..codegen.driver import compile_graph
 
     with _compiling, collection_paused():
-        return compile_graph(graph, target, options, kernel_store(target))
+        return compile_graph(graph, device.target, options, kernel_store(device))
 
 
-def kernel_store(target: Target) -> CodeStore:
-    """Where the code of a target's kernels is. With MXFORGE_DUMP all are compiled, because their text is dumped."""
+def kernel_store(device: Device) -> CodeStore:
+    """Where the code of a device's kernels is. With MXFORGE_DUMP all are compiled, because their text is dumped."""
     if _captures:
         return _captures[-1]
-    if not isinstance(target, Cpu) or settings().dump is not None:
+    if settings().dump is not None:
         return NO_STORE
-    from .host.kernel_store import KernelStore
+    from .kernel_store import KernelStore
 
-    return KernelStore(target, default_cache(), compiler_identity())
+    library = HOST.kernel_library() if device is HOST else NO_STORE
+    return KernelStore(device.target.code_identity, library, default_cache(), compiler_identity())
 
 
 @contextmanager

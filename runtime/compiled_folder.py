@@ -25,14 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.llvm.target import CpuTarget
 from ..ir.file_errors import names_file
 from ..ir.lazy_dataclass import dataclass
 from ..ir.manifest import ManifestError, program_from_bytes, program_to_bytes
 from ..ir.program import Program
-from ..ir.suggestions import see
 from ..ir.types import DType, TensorType
 from .atomic import new_folder, sync_folder, temporary_beside
+from .devices import HOST
 
 FORMAT, VERSION = "mxforge-compiled", 2
 MANIFEST, PROGRAM, MEMORY = "manifest.json", "program.bin", "memory.bin"
@@ -59,7 +58,7 @@ class Argument:
     @property
     def dtype(self) -> np.dtype:
         """NumPy's dtype; uint16, which holds the bits, for bfloat16."""
-        return np.dtype(np.uint16) if self.type.dtype is DType.BF16 else self.type.dtype.numpy
+        return self.type.dtype.memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +81,10 @@ def is_compiled_folder(path: str | os.PathLike[str]) -> bool:
 
 
 def write_folder(
-    folder: str | os.PathLike[str], model: StoredModel, target: CpuTarget, *, replace_existing: bool = False
+    folder: str | os.PathLike[str], model: StoredModel, machine: Mapping[str, Any], *, replace_existing: bool = False
 ) -> None:
-    """Write the model; `folder` appears whole or not at all. CompiledFolderError as from `check_free`, and for programs
-    that call Python functions."""
+    """Write the model, for a machine that `HostDevice.requirements` describes; `folder` appears whole or not at all.
+    CompiledFolderError as from `check_free`, and for programs that call Python functions."""
     path = Path(os.path.abspath(folder))
     check_free(path, replace_existing)
     if model.program.functions:
@@ -95,7 +94,7 @@ def write_folder(
         contents = {PROGRAM: program_to_bytes(model.program), MEMORY: model.memory.data}
         for name, data in contents.items():
             _write(temporary / name, data)
-        _write(temporary / MANIFEST, json.dumps(sealed(_manifest(model, target, contents)), indent=1).encode())
+        _write(temporary / MANIFEST, json.dumps(sealed(_manifest(model, machine, contents)), indent=1).encode())
         os.fsync(descriptor)
         _put_in_place(temporary, path)
     sync_folder(path.parent)
@@ -138,19 +137,16 @@ def _exchange(one: Path, other: Path) -> None:
         raise OSError(number, problem, os.fspath(other))
 
 
-def _manifest(model: StoredModel, target: CpuTarget, contents: Mapping[str, bytes | memoryview]) -> dict[str, Any]:
+def _manifest(
+    model: StoredModel, machine: Mapping[str, Any], contents: Mapping[str, bytes | memoryview]
+) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
         "name": model.name,
         "inputs": [_argument_to_json(a) for a in model.inputs],
         "outputs": [_argument_to_json(a) for a in model.outputs],
-        "machine": {
-            "triple": target.triple,
-            "cpu": target.cpu,
-            "features": target.features,
-            "threads": target.threads,
-        },
+        "machine": dict(machine),
         "files": {name: {"bytes": len(data), "crc32": zlib.crc32(data)} for name, data in contents.items()},
     }
 
@@ -209,36 +205,11 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _check_machine(machine: Mapping[str, Any], path: Path) -> None:
-    """CompiledFolderError unless this machine has the architecture and all instruction sets that the code uses."""
-    from .host.machine import host_target
-
-    host = host_target()
-    if machine["triple"] != host.triple:
-        raise CompiledFolderError(
-            f"{path}: compiled for {machine['triple']!r}, but this machine is {host.triple}{see('deployment')}"
-        )
-    missing = _features(machine["features"]) - _features(host.features)
-    if missing:
-        lacking = ", ".join(sorted(missing))
-        raise CompiledFolderError(
-            f"{path}: the code needs {lacking}, which this CPU lacks: compile the model here{see('deployment')}"
-        )
-    threads = machine["threads"]
-    if type(threads) is not int or threads < 1:
-        raise CompiledFolderError(f"{path / MANIFEST}: {threads!r} threads")
-    _limit_threads(threads)
-
-
-def _limit_threads(threads: int) -> None:
-    """Limit the pool to the number of threads that the code was compiled for: workspaces have room for no more."""
-    from .host.threads import get_num_threads, set_num_threads
-
-    if get_num_threads() > threads:
-        set_num_threads(threads)
-
-
-def _features(text: str) -> set[str]:
-    return {name.removeprefix("+") for name in text.split(",") if name and not name.startswith("-")}
+    """CompiledFolderError unless this machine can run the code."""
+    try:
+        HOST.meet(machine)
+    except ValueError as error:
+        raise CompiledFolderError(f"{path}: {error}") from None
 
 
 def _read_program(path: Path, record: Mapping[str, Any]) -> Program:

@@ -93,7 +93,7 @@ class Differentiable:
     def _record(self, key: tuple[tuple[int, ...], tuple[int, ...]]) -> str | None:
         """The name on disk of a derivative; None if its programs are not stored."""
         graph = self.graph
-        if graph.calls_python() or not stores_programs():
+        if graph.calls_python() or not stores_programs(self.device):
             return None
         return record_key(_STORED, self.options, self.device, hash_of(graph), graph.names(), key)
 
@@ -169,7 +169,7 @@ class Derivative:
     ) -> None:
         self.wrt, self.residuals, self.rows, self.traits = wrt, residuals, rows, traits
         self.forward, self.backward, self.calls_python = forward, backward, calls_python
-        self.memory = ResidualPool()
+        self.memory = ResidualPool(forward.device.allocate_zeroed)
 
     def runs(self, has_cotangent: bool) -> bool:
         """Whether a backward pass runs the backward program: its gradients can differ from zero, or it has effects."""

@@ -4,8 +4,8 @@
     Storage         a buffer of a device (runtime/storage.py)
     DeviceAddress   an address in a device's memory; on the host an address is an int
 
-A device has the target that its programs are compiled for. The host is one implementation (runtime/host/device.py),
-registered devices are others (runtime/devices.py).
+A device has the target that its programs are compiled for. The host is one implementation (runtime/host/device.py);
+runtime/devices.py lists it and the others.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ..ir.graph import RandomKey
     from ..ir.program import Program
     from ..ir.types import TensorType
+    from .loaded_program import LoadedProgram
+    from .prepared import PreparedPool
     from .storage import Storage
 
 Address = Any
@@ -130,7 +132,11 @@ class Device(Protocol):
 
     def allocate(self, nbytes: int) -> Storage:
         """A buffer of at least `nbytes` of arbitrary content, freed with the last reference. MemoryError (see
-        `storage.raise_as`) if the memory is not available."""
+        `errors.out_of_memory`) if the memory is not available."""
+        ...
+
+    def allocate_zeroed(self, nbytes: int) -> Storage:
+        """A buffer of zeros; see `allocate`."""
         ...
 
     def write(self, address: Address, source: npt.NDArray[Any] | bytes) -> None:
@@ -145,8 +151,9 @@ class Device(Protocol):
         """Copy within the device's memory."""
         ...
 
-    def load(self, program: Program) -> Runnable:
-        """The program, ready to run on this device."""
+    def load(self, program: Program, prepared: PreparedPool | None = None) -> LoadedProgram[Any]:
+        """The program, ready to run on this device. `prepared` is the pool of prepared memory that it shares with
+        others; None for a pool of its own. ValueError or KeyError for damaged code."""
         ...
 
     def synchronise(self) -> None:

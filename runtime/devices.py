@@ -1,4 +1,4 @@
-"""The devices of this process besides the host, by kind and number.
+"""The devices of this process: the host, and others by kind and number.
 
 A line of `PROVIDERS` registers a kind: the name of a module that defines `device_count() -> int` and
 `open_device(number) -> Device`. The module is imported when a device of that kind is first requested.
@@ -11,6 +11,13 @@ from typing import Any
 
 from ..ir.locks import ForkSafeLock
 from .device import Device
+from .host.device import HostDevice
+from .storage import Storage
+
+HOST = HostDevice()
+"""The device of all memory that no other device has."""
+
+Storage.device = HOST
 
 PROVIDERS: dict[str, str] = {
     # kind of MXNet's contexts: name of the module

@@ -12,15 +12,15 @@ one that would be compiled for it. Dynamic programs are stored on disk, numbered
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from ..ir.graph import Graph
 from ..ir.locks import ForkSafeLock
 from ..ir.program import Launch, Program
 from ..ir.types import TensorType
-from .device import Runnable
-from .host.executable import Executable
+from .device import Device, Runnable
+from .loaded_program import LoadedProgram
 from .prepared import PreparedPool
 
 if TYPE_CHECKING:
@@ -38,20 +38,20 @@ class Compiler(Protocol):
 
     def compile(self, graph: Graph) -> DynamicProgram: ...
 
-    def watched(self, graph: Callable[[], Graph], made: Executable) -> Runnable:
+    def watched(self, graph: Callable[[], Graph], made: Runnable) -> Runnable:
         """The executable of a graph for callers; see `watch.py`."""
         ...
 
-    def store(self, number: int, made: DynamicProgram, executable: Executable) -> None:
-        """Store a dynamic program. `executable` is its program for some types."""
+    def store(self, number: int, made: DynamicProgram, loaded: LoadedProgram[Any]) -> None:
+        """Store a dynamic program. `loaded` is its program for some types."""
         ...
 
 
 class DynamicPrograms:
     """Creates the executables of one computation for any extents of the inputs that are not parameters."""
 
-    def __init__(self, compiler: Compiler) -> None:
-        self._compiler = compiler
+    def __init__(self, compiler: Compiler, device: Device) -> None:
+        self._compiler, self._device = compiler, device
         self._lock = ForkSafeLock()
         self._programs: tuple[DynamicProgram, ...] = ()
         self._count = 0  # of all dynamic programs, dropped ones included
@@ -65,14 +65,14 @@ class DynamicPrograms:
                 found = self._known(types) or self._stored(types) or self._made(types, graph())
         return self._compiler.watched(graph, found)
 
-    def _known(self, types: Sequence[TensorType]) -> Executable | None:
+    def _known(self, types: Sequence[TensorType]) -> LoadedProgram[Any] | None:
         for dynamic in self._programs:
             program = dynamic.at(types)
             if program is not None:
                 return self._loaded(program)
         return None
 
-    def _stored(self, types: Sequence[TensorType]) -> Executable | None:
+    def _stored(self, types: Sequence[TensorType]) -> LoadedProgram[Any] | None:
         """The executable of a dynamic program that is only on disk."""
         while (found := self._compiler.stored(self._count)) is not None:
             self._add(found)
@@ -81,24 +81,24 @@ class DynamicPrograms:
                 return self._loaded(program)
         return None
 
-    def _made(self, types: Sequence[TensorType], graph: Graph) -> Executable:
+    def _made(self, types: Sequence[TensorType], graph: Graph) -> LoadedProgram[Any]:
         made = self._compiler.compile(graph)
         program = made.at(types)
         assert program is not None, "the extents of a compilation satisfy its guards"
-        executable = self._loaded(program)
-        self._compiler.store(self._count, made, executable)
+        loaded = self._loaded(program)
+        self._compiler.store(self._count, made, loaded)
         self._add(made)
-        return executable
+        return loaded
 
     def _add(self, made: DynamicProgram) -> None:
         self._programs = (*self._programs[-_REMEMBERED + 1 :], made)
         self._count += 1
 
-    def _loaded(self, program: Program) -> Executable:
+    def _loaded(self, program: Program) -> LoadedProgram[Any]:
         """A program in memory. Programs with the same preparation and constants share their prepared memory."""
         key = program.prepare, program.constants
         with self._lock:
             pool = self._prepared.get(key)
             if pool is None:
-                pool = self._prepared[key] = PreparedPool(program.prepared_bytes)
-        return Executable(program, pool)
+                pool = self._prepared[key] = PreparedPool(program.prepared_bytes, self._device.allocate_zeroed)
+        return self._device.load(program, pool)

@@ -42,9 +42,9 @@ class Feature:
 
 @cache
 def _cpu_flags() -> frozenset[str]:
-    from .host.machine import cpu_flags
+    from .devices import HOST
 
-    return cpu_flags()
+    return HOST.flags
 
 
 def feature_list() -> list[Feature]:

@@ -12,6 +12,7 @@ import numpy as np
 from ..ir.program import Program, Space, places_of
 from ..ir.program_rewrite import bind, preparation
 from ..ir.types import DType, TensorType
+from .devices import HOST
 
 ALIGNMENT = 64
 
@@ -38,10 +39,8 @@ def _prepared(program: Program, parameters: Mapping[int, np.ndarray]) -> np.ndar
     """The content of the prepared space after `prepare` has run on these parameters."""
     block = _aligned_zeros(program.prepared_bytes)
     if program.prepare:
-        from .host.executable import Executable
-
         inputs = [parameters[i].ctypes.data if i in parameters else 0 for i in range(len(program.inputs))]
-        Executable(preparation(program)).run(inputs, [block.ctypes.data])
+        HOST.load(preparation(program)).run(inputs, [block.ctypes.data])
     return block
 
 

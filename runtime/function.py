@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ..ir.caches import Cache
 from ..ir.types import TensorType
 from .device import Device, Runnable
-from .host.device import HOST
+from .devices import HOST
 from .modes import hooks, modes
 from .random_keys import key_in_memory
 from .shared_state import copy_shared_state, write_back

@@ -8,11 +8,12 @@ executor) the program that ran last keeps its memory: a process can serve any nu
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from ..ir.locks import ForkSafeLock
-from .storage import cached_bytes, release_cached
 
 LIMIT = 32 << 20
 """The most bytes that all idle programs together keep."""
@@ -20,6 +21,22 @@ LIMIT = 32 << 20
 ALWAYS_KEPT = 16
 """This many of the most recently run programs keep their memory whatever its size, so that a few programs that
 alternate are not prepared each time."""
+
+
+class CacheOfBlocks(Protocol):
+    """The blocks that an allocator keeps for later requests."""
+
+    def cached_bytes(self) -> int:
+        """The bytes of these blocks."""
+        ...
+
+    def release_cached(self, limit: int) -> None:
+        """Return blocks to the system until at most `limit` bytes are kept."""
+        ...
+
+
+caches_of_blocks: list[CacheOfBlocks] = []
+"""Those of all allocators of the process."""
 
 
 class Idle(Protocol):
@@ -90,13 +107,21 @@ def add_allocation(program: Idle, nbytes: int) -> None:
 def _release_excess() -> None:
     holders = sorted(_holders, key=lambda program: program.last_run, reverse=True)
     excess = sum(program.idle_bytes() for program in holders) - LIMIT
-    before = cached_bytes()
-    for program in reversed(_releasable(holders)):
-        if excess <= 0:
-            break
-        excess -= program.idle_bytes()
-        program.release()
-    release_cached(before)  # shapes differ, so other programs could not use these blocks
+    with returned_to_the_system():
+        for program in reversed(_releasable(holders)):
+            if excess <= 0:
+                break
+            excess -= program.idle_bytes()
+            program.release()
+
+
+@contextmanager
+def returned_to_the_system() -> Generator[None]:
+    """Let no allocator keep what the body frees: shapes differ, so other programs could not use these blocks."""
+    before = [(cache, cache.cached_bytes()) for cache in caches_of_blocks]
+    yield
+    for cache, nbytes in before:
+        cache.release_cached(nbytes)
 
 
 def _releasable(newest_first: list[Idle]) -> list[Idle]:

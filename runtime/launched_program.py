@@ -14,10 +14,11 @@ from ..ir.program import Copy, HostFunction, Launch, Place, Program, Space, Step
 from ..ir.types import TensorType
 from .checks import verify
 from .device import DeviceAddress, DeviceError, Launcher
-from .host.host_calls import as_memory, call_on_copies, memory_dtype
 from .loaded_program import LoadedProgram
-from .prepared import Prepared
+from .prepared import Prepared, PreparedPool
+from .python_functions import call_on_copies
 from .storage import Storage
+from .tensor_memory import as_memory
 from .writes import written_at
 
 Argument = DeviceAddress | int
@@ -30,22 +31,18 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
     element, are copied to and from temporary buffers.
     """
 
-    def __init__(self, program: Program, device: Launcher) -> None:
+    def __init__(self, program: Program, device: Launcher, prepared: PreparedPool | None = None) -> None:
         self.device = device
-        super().__init__(program, None, self.zeroed)
-        self.kernels: dict[str, Any] = {}
-        for code in program.code:
-            self.kernels.update(device.load_code(code))
+        super().__init__(program, prepared, device.allocate_zeroed)
+        self._code = [device.load_code(code) for code in program.code]
+        self.kernels = {symbol: kernel for code in self._code for symbol, kernel in code.items()}
         self.functions = {f.symbol: f for f in program.functions}
         self._replaced = (*self.state, *self._written_by_functions())
         self.constants = device.allocate(len(program.constants))
         device.write(self.constants.address, program.constants)
 
-    def zeroed(self, nbytes: int) -> Storage:
-        """A buffer of zeros."""
-        buffer = self.device.allocate(nbytes)
-        self.device.write(buffer.address, bytes(nbytes))
-        return buffer
+    def symbols(self) -> list[tuple[bytes, tuple[str, ...]]]:
+        return [(code, tuple(kernels)) for code, kernels in zip(self.program.code, self._code, strict=True)]
 
     def _make_instance(self) -> DeviceInstance:
         return DeviceInstance(self)
@@ -105,7 +102,8 @@ class DeviceInstance:
 
     def __init__(self, loaded: LaunchedProgram) -> None:
         self.loaded, self.program, self.device = loaded, loaded.program, loaded.device
-        self.spaces = {Space.ARENA: loaded.zeroed(self.program.arena_bytes), Space.CONSTANT: loaded.constants}
+        arena = self.device.allocate_zeroed(self.program.arena_bytes)
+        self.spaces = {Space.ARENA: arena, Space.CONSTANT: loaded.constants}
 
     def run(self, operands: Sequence[DeviceAddress], version: Hashable, prepared: Prepared) -> None:
         """Prepare if parameters changed, and take all steps."""
@@ -150,9 +148,9 @@ class DeviceInstance:
             written_at(arguments[i])
         targets = arguments[len(function.inputs) :]
         for address, type, value in zip(targets, function.outputs, found, strict=True):
-            self.device.write(address, np.ascontiguousarray(as_memory(value, type)))
+            self.device.write(address, np.ascontiguousarray(as_memory(value, type.dtype)))
 
     def _read(self, address: Argument, type: TensorType) -> np.ndarray[Any, Any]:
-        memory = np.empty(type.shape, memory_dtype(type))
+        memory = np.empty(type.shape, type.dtype.memory)
         self.device.read(address, memory)
         return memory

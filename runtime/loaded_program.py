@@ -39,7 +39,7 @@ class LoadedProgram(ABC, Generic[_I]):
         self._order: tuple[dict[int, int], dict[int, int]] | None = None
         self._idle: list[_I] = []
         self._shares = prepared is not None
-        self._prepared = prepared or PreparedPool(program.prepared_bytes, self, zeroed)
+        self._prepared = prepared or PreparedPool(program.prepared_bytes, zeroed, self)
 
     @property
     def holders(self) -> Sequence[object]:
@@ -49,6 +49,10 @@ class LoadedProgram(ABC, Generic[_I]):
     @abstractmethod
     def _make_instance(self) -> _I:
         """Create an instance with a zeroed arena."""
+
+    @abstractmethod
+    def symbols(self) -> list[tuple[bytes, tuple[str, ...]]]:
+        """The objects of the program and the symbols that each defines."""
 
     def may_overwrite(self, output: int, operand: int) -> bool:
         """See `Runnable`. True if launches read the input element by element, and none after the launch that first

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from weakref import WeakSet, ref
 
 from ..ir.locks import ForkSafeLock
-from .host.machine import physical_memory
-from .idle import Idle, add_allocation, clock, is_live
-from .storage import Storage, allocate_zeroed, cached_bytes, release_cached
+from .idle import Idle, add_allocation, clock, is_live, returned_to_the_system
+from .memory_limit import physical_memory
+from .storage import Storage
 
 BUDGET = physical_memory() // 4
 """The most bytes of blocks that no run uses in all pools; a new block displaces the least recently used ones."""
@@ -49,12 +49,10 @@ class Prepared:
 
 
 class PreparedPool:
-    """The blocks that no run uses. `holder` is the program that accounts for them; None for a shared pool."""
+    """The blocks that no run uses. `zeroed` allocates a buffer of zeros. `holder` is the program that accounts for the
+    blocks; None for a shared pool."""
 
-    def __init__(
-        self, nbytes: int, holder: Idle | None = None, zeroed: Callable[[int], Storage] = allocate_zeroed
-    ) -> None:
-        """`zeroed` allocates a buffer of zeros."""
+    def __init__(self, nbytes: int, zeroed: Callable[[int], Storage], holder: Idle | None = None) -> None:
         self.nbytes = nbytes
         self._zeroed = zeroed
         self.last_run = clock.now
@@ -119,10 +117,9 @@ def _make_room(nbytes: int) -> None:
         excess = sum(block.storage.nbytes for block, _ in idle) + nbytes - BUDGET
         if excess <= 0:
             return
-        before = cached_bytes()
-        while excess > 0 and idle:
-            excess -= _remove(*idle.pop(0))
-        release_cached(before)
+        with returned_to_the_system():
+            while excess > 0 and idle:
+                excess -= _remove(*idle.pop(0))
 
 
 def _last_use(idle: tuple[Prepared, list[Prepared]]) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Hashable
 
 from ..ir.locks import ForkSafeLock
 from .device import Device
-from .host.device import HOST
+from .devices import HOST
 from .storage import Storage
 
 _MASK = 0xFFFFFFFF

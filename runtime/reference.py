@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from ..ir.dialects.core import HostCallback, evaluate_graph
 from ..ir.graph import Graph
 from ..ir.target import REFERENCE
-from ..ir.types import DType, TensorType
+from ..ir.types import TensorType
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_REFERENCE
 from .calls_by_run import bound_by_run, direct_by_run
 from .checks import verify
 from .device import Address, BoundCall, DirectCall
+from .tensor_memory import as_memory, elements, memory_at
 from .writes import written_at
 
 
@@ -39,7 +38,7 @@ class ReferenceExecutable:
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
         """Interpret the graph on tensors at these addresses."""
-        arrays = [_read(address, type) for address, type in zip(inputs, self.inputs, strict=True)]
+        arrays = [elements(memory_at(a, t.shape, t.dtype), t.dtype) for a, t in zip(inputs, self.inputs, strict=True)]
         results = evaluate_graph(self._graph, arrays)
         end = self._graph.num_results
         start = end + len(self._graph.checks)
@@ -65,24 +64,5 @@ class ReferenceExecutable:
         return bound_by_run(self, fixed)
 
 
-def _read(address: int, type: TensorType) -> np.ndarray:
-    """A copy of the tensor at this address. The interpreter reads BF16 as float32."""
-    if type.dtype is DType.BF16:
-        return (_at(address, type, np.uint16).astype(np.uint32) << 16).view(np.float32)
-    return _at(address, type, type.dtype.numpy).copy()
-
-
 def _write(address: int, type: TensorType, array: np.ndarray) -> None:
-    """Write the tensor; BF16 is float32 that is rounded already, so its lower bits are zeros."""
-    if type.dtype is DType.BF16:
-        bits = np.require(array, np.float32, "C").view(np.uint32) >> 16
-        np.copyto(_at(address, type, np.uint16), bits.astype(np.uint16), casting="no")
-        return
-    np.copyto(_at(address, type, type.dtype.numpy), array, casting="no")
-
-
-def _at(address: int, type: TensorType, dtype: Any) -> np.ndarray:
-    if type.size == 0:
-        return np.empty(type.shape, dtype)
-    memory: Any = (ctypes.c_char * type.nbytes).from_address(address)
-    return np.ndarray(type.shape, dtype, memory)
+    np.copyto(memory_at(address, type.shape, type.dtype), as_memory(array, type.dtype), casting="no")

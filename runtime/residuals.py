@@ -6,9 +6,11 @@ whose elements overwrite each other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..ir.types import TensorType
 from .idle import add_allocation, clock
-from .storage import Storage, allocate_zeroed
+from .storage import Storage
 
 
 class ResidualStorage(Storage):
@@ -24,9 +26,11 @@ class ResidualStorage(Storage):
 
 
 class ResidualPool:
-    """The blocks of one derivative on the host, by type. `runtime/idle.py` bounds those that no run holds."""
+    """The blocks of one derivative, by type; `zeroed` allocates a buffer of zeros. `runtime/idle.py` bounds the blocks
+    that no run holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, zeroed: Callable[[int], Storage]) -> None:
+        self._zeroed = zeroed
         self.last_run = clock.now
         self._free: dict[TensorType, list[Storage]] = {}
 
@@ -38,7 +42,7 @@ class ResidualPool:
             block = free.pop()
         except IndexError:
             add_allocation(self, type.nbytes)
-            block = allocate_zeroed(type.nbytes)
+            block = self._zeroed(type.nbytes)
         return ResidualStorage(block, free)
 
     def idle_bytes(self) -> int:

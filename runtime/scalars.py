@@ -8,8 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ..codegen.target import ALIGNED_BYTES
-from .checks import value_error
 from .device import Address, Device
+from .errors import invalid_value
 from .storage import Storage
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ScalarBlock:
         try:
             content = self._pack(*values)
         except (struct.error, OverflowError) as error:
-            raise value_error(f"the numbers {tuple(values)} do not fit: {error}") from None
+            raise invalid_value(f"the numbers {tuple(values)} do not fit: {error}") from None
         try:
             block = self.free.pop()
         except IndexError:

@@ -1,4 +1,4 @@
-"""Reads tensors as they are stored in memory: in a layout, with strides, or as bits of bfloat16."""
+"""Tensors as they are stored in memory: in a layout, with strides, or as bits of bfloat16."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def read_tensor(address: int, type: TensorType, strides: Sequence[int] | None = 
     """
     layout = type.layout
     shape = type.shape if layout is None else layout.physical_shape(type.shape)
-    memory = _view(address, shape, type.dtype, strides)
+    memory = memory_at(address, shape, type.dtype, strides)
     if layout is None:
-        return _values(memory, type.dtype), True
+        return elements(memory, type.dtype), True
     blocks = np.moveaxis(memory, -1, 2)  # (N, blocks, block, *spatial with halo)
     channels = blocks.reshape(shape[0], shape[1] * layout.block, *blocks.shape[3:])
     cut = tuple(slice(low, low + n) for n, (low, _) in zip(type.shape[2:], layout.halo, strict=True))
     own = (slice(None), slice(type.shape[1]), *cut)
     outside = channels.copy()
     outside[own] = 0
-    return _values(channels[own], type.dtype), not outside.any()
+    return elements(channels[own], type.dtype), not outside.any()
 
 
 def stored(values: Array, type: TensorType) -> Array:
     """The memory of a tensor in its layout, with zeros around the elements; the inverse of `read_tensor`."""
-    memory = _bits(values) if type.dtype is DType.BF16 else np.asarray(values, type.dtype.numpy)
+    memory = as_memory(np.asarray(values, np.float32 if type.dtype is DType.BF16 else type.dtype.numpy), type.dtype)
     layout = type.layout
     if layout is None:
         return np.ascontiguousarray(memory)
@@ -47,9 +47,9 @@ def stored(values: Array, type: TensorType) -> Array:
     return np.ascontiguousarray(np.moveaxis(channels.reshape(n, blocks, block, *spatial), 2, -1))
 
 
-def _view(address: int, shape: Sequence[int], dtype: DType, strides: Sequence[int] | None) -> Array:
-    """The memory itself, as an array of the dtype in which it is stored."""
-    element = np.dtype(np.uint16) if dtype is DType.BF16 else dtype.numpy
+def memory_at(address: int, shape: Sequence[int], dtype: DType, strides: Sequence[int] | None = None) -> Array:
+    """The memory itself, as an array of `DType.memory`. `strides` count elements; None: contiguous."""
+    element = dtype.memory
     if not prod(shape):
         return np.empty(shape, element)
     steps = None if strides is None else tuple(s * element.itemsize for s in strides)
@@ -58,13 +58,17 @@ def _view(address: int, shape: Sequence[int], dtype: DType, strides: Sequence[in
     return np.ndarray(tuple(shape), element, buffer, strides=steps)
 
 
-def _values(memory: Array, dtype: DType) -> Array:
-    """A copy of the elements, which is contiguous."""
+def elements(memory: Array, dtype: DType) -> Array:
+    """A copy of the elements in memory, which is contiguous; BF16 as float32."""
     if dtype is DType.BF16:
         return (memory.astype(np.uint32) << 16).view(np.float32)
     return np.array(memory, order="C")
 
 
-def _bits(values: Array) -> Array:
-    """The bits of numbers that bfloat16 can represent."""
-    return (np.ascontiguousarray(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+def as_memory(values: Array, dtype: DType) -> Array:
+    """Elements in the format of memory: float32 is rounded to BF16, to nearest even."""
+    if dtype is not DType.BF16:
+        return values
+    words = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = np.where(np.isnan(values), words | 0x400000, words + 0x7FFF + ((words >> 16) & 1))
+    return (rounded >> 16).astype(np.uint16)

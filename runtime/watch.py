@@ -1,4 +1,4 @@
-"""Lets a tool watch the programs of the host that this process makes, with the graphs that they compute."""
+"""Lets a tool watch the programs of a device that this process makes, with the graphs that they compute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..ir.graph import Graph
 from ..passes.manager import Options
-from .device import Runnable
+from .device import Device, Runnable
 
 if TYPE_CHECKING:
     from ..ir.dialects.core.split import Split
@@ -26,17 +26,18 @@ class Watcher(Protocol):
 
 
 _watcher: Watcher | None = None
+_device: Device | None = None
 
 
-def watch(watcher: Watcher | None) -> None:
-    """Watch the programs that are made from now on; None ends that. Programs that exist are not watched."""
-    global _watcher  # noqa: PLW0603
-    _watcher = watcher
+def watch(device: Device, watcher: Watcher | None) -> None:
+    """Watch the programs of a device that are made from now on; None ends that. Programs that exist are not watched."""
+    global _watcher, _device
+    _watcher, _device = watcher, device
 
 
-def watched(graph: Callable[[], Graph], options: Options, made: Runnable) -> Runnable:
+def watched(device: Device, graph: Callable[[], Graph], options: Options, made: Runnable) -> Runnable:
     """The program for callers."""
-    return made if _watcher is None else _watcher.program(graph(), options, made)
+    return made if _watcher is None or device is not _device else _watcher.program(graph(), options, made)
 
 
 def watch_split(graph: Graph, wrt: Sequence[int], rows: Sequence[int], options: Options, split: Split) -> None:

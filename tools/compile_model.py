@@ -15,8 +15,8 @@ from ..frontend.compiled import Argument, load_compiled
 from ..ir.types import DType, TensorType
 from ..runtime.compile import compile_program
 from ..runtime.compiled_folder import StoredModel, check_free, write_folder
+from ..runtime.devices import HOST
 from ..runtime.freeze import freeze
-from ..runtime.host.device import HOST
 from .differences import difference
 from .errors import UsageError
 from .inputs import complete_inputs, types_and_arrays
@@ -41,14 +41,14 @@ def run(options: argparse.Namespace) -> int:
         graph = model_graph(model, types)
         target = HOST.target
         progress.step(f"compiling {model.name}")
-        program = compile_program(graph, model.options(), target)
+        program = compile_program(graph, model.options(), HOST)
         progress.step(f"packing the parameters of {model.name}")
         frozen, memory = freeze(program, parameter_memory(model))
         inputs = tuple(Argument(name, types[name]) for name in model.data_names)
         outputs = tuple(output_arguments(model, program.results))
         stored = StoredModel(model.name, inputs, outputs, frozen, memory)
         progress.step(f"writing {options.output}")
-        write_folder(options.output, stored, target, replace_existing=options.force)
+        write_folder(options.output, stored, HOST.requirements(), replace_existing=options.force)
     report: dict[str, Any] = {
         "model": model.name,
         "folder": str(options.output),

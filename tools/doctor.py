@@ -20,7 +20,7 @@ from .. import mxforge_version
 from ..ir.settings import VARIABLES, read_settings, unknown_variables
 from ..ir.suggestions import see, suggestion
 from ..runtime.cache import DiskCache
-from ..runtime.host.machine import host_target
+from ..runtime.devices import HOST
 from .inspect_text import counted, size
 
 _REQUIRED = ("numpy", "llvmlite", "requests")
@@ -107,7 +107,7 @@ def _version(name: str) -> str | None:
 
 def _processor(problems: list[str]) -> dict[str, Any] | None:
     try:
-        target = host_target()
+        target = HOST.target
     except (RuntimeError, ValueError) as error:
         problems.append(f"the processor is not supported: {error}")
         return None

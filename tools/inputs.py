@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from ..frontend.artifacts.numpy_files import read_npy, read_npz
-from ..frontend.dtypes import memory_dtype
 from ..ir.types import DType, TensorType
 from .errors import ToolError, UsageError
 from .images import SUFFIXES, ImageOptions, image_options, read_image
@@ -162,12 +161,12 @@ def complete_inputs(types: Mapping[str, TensorType], arrays: Mapping[str, np.nda
 
 def labels_of(types: Mapping[str, TensorType]) -> dict[str, np.ndarray]:
     """Zeros for the labels among these inputs."""
-    return {n: np.zeros(t.shape, memory_dtype(t.dtype)) for n, t in types.items() if _is_label(n)}
+    return {n: np.zeros(t.shape, t.dtype.memory) for n, t in types.items() if _is_label(n)}
 
 
 def random_arrays(types: Mapping[str, TensorType]) -> list[np.ndarray]:
     """Random arrays of these types; see `random_inputs`."""
-    return list(random_inputs({name: (t.shape, memory_dtype(t.dtype)) for name, t in types.items()}).values())
+    return list(random_inputs({name: (t.shape, t.dtype.memory) for name, t in types.items()}).values())
 
 
 def in_order(arrays: Mapping[str, np.ndarray], types: Mapping[str, TensorType]) -> list[np.ndarray]:

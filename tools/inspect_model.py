@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ..frontend.compiled import Argument, CompiledModel, load_compiled
-from ..frontend.dtypes import memory_dtype
 from ..ir.lazy_dataclass import dataclass
 from ..ir.program import Launch, Program
 from ..ir.settings import settings
 from ..ir.types import TensorType
 from ..runtime.compile import compile_program
 from ..runtime.compiled_folder import read_folder
-from ..runtime.host.device import HOST
+from ..runtime.devices import HOST
 from ..runtime.host.executable import Executable
 from .errors import ToolError, UsageError
 from .inputs import random_inputs
@@ -100,14 +99,14 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     target = HOST.target
     progress.step(f"compiling {model.name}")
     start = time.perf_counter()
-    program = compile_program(graph, model.options(), target)
+    program = compile_program(graph, model.options(), HOST)
     report.compile_seconds = time.perf_counter() - start
     _describe(report, program)
     report.layers = describe_layers(model, graph, program)
     report.target = {"cpu": target.cpu, "vector_bits": target.vector_bits, "threads": target.threads}
     if options.profile:
         progress.step(f"measuring {model.name}")
-        _profile(report, bind_executable(model, types, Executable(program)))
+        _profile(report, bind_executable(model, types, HOST.load(program)))
     return report
 
 
@@ -184,7 +183,7 @@ def _profile(report: Report, model: CompiledModel) -> None:
 
     executable = model.executable
     assert isinstance(executable, Executable)
-    data = random_inputs({a.name: (a.type.shape, memory_dtype(a.type.dtype)) for a in model.inputs})
+    data = random_inputs({a.name: (a.type.shape, a.type.dtype.memory) for a in model.inputs})
     with model.operands(list(data.values())) as (inputs, outputs):
         seconds: Sequence[float] = launch_times(executable, inputs, outputs)
     for record, value in zip(report.launches, seconds, strict=True):

@@ -11,7 +11,7 @@ from ..ir.graph import Graph
 from ..ir.program import Program
 from ..passes.decompose import Decompose
 from ..passes.manager import Context, Options, run_passes
-from ..runtime.host.machine import host_target
+from ..runtime.devices import HOST
 from .models import Model
 
 Record = dict[str, Any]
@@ -23,7 +23,7 @@ def describe_layers(model: Model, graph: Graph, program: Program) -> list[Record
     `parameters` are elements of parameters that no earlier layer has, `multiply_adds` those of convolutions and
     products, `bytes` the size of the outputs, and `launches` the numbers of the launches that compute the layer.
     """
-    products = multiply_adds(run_passes((Decompose(),), graph, Context(host_target(1), Options())))
+    products = multiply_adds(run_passes((Decompose(),), graph, Context(HOST.target, Options())))
     launches = _launches(program)
     counted: set[str] = set()
     found: list[Record] = []

@@ -10,10 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from ..frontend.compiled import CompiledModel
-from ..runtime.host.device import HOST
-from ..runtime.host.machine import host_target
+from ..runtime.devices import HOST
 from ..runtime.host.probes import RunTimes
-from ..runtime.host.threads import get_num_threads
 from .errors import UsageError
 from .inspect_model import memory_name
 from .model_files import ModelFiles, find_model
@@ -92,7 +90,7 @@ def _measure(model: CompiledModel, repeat: int) -> tuple[list[float], list[RunTi
 
 
 def _profile(source: Source, seconds: Sequence[float], runs: Sequence[RunTimes], peaks: Peaks) -> Profile:
-    model, program, target = source.model, source.executable.program, host_target()
+    model, program, target = source.model, source.executable.program, HOST.target
     spans = [run.launches() for run in runs]
     times = np.median([end - begin for begin, end in spans], axis=0) / 1e9
     busy = np.median([run.busy.sum(axis=1) for run in runs], axis=0) / 1e9
@@ -103,7 +101,7 @@ def _profile(source: Source, seconds: Sequence[float], runs: Sequence[RunTimes],
     return Profile(
         model=model.name,
         inputs=[(a.name, memory_name(a.type), a.type.shape) for a in model.inputs],
-        machine=Machine(target.cpu, target.vector_bits, get_num_threads()),
+        machine=Machine(target.cpu, target.vector_bits, HOST.threads),
         peaks=peaks,
         runs=len(seconds),
         seconds=(least, p50, p90),

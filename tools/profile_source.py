@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from ..codegen.driver import compile_steps
 from ..codegen.llvm.target import CpuTarget
 from ..frontend.compiled import CompiledModel, load_compiled
-from ..frontend.dtypes import memory_dtype
 from ..ir.lazy_dataclass import dataclass
 from ..ir.types import TensorType
+from ..runtime.devices import HOST
 from ..runtime.host.executable import Executable
 from ..runtime.host.probes import TimedRuns
 from .inputs import random_inputs
@@ -37,7 +37,7 @@ class Source:
 def symbol_source(model: Model, types: Mapping[str, TensorType], target: CpuTarget) -> Source:
     """The model compiled for data of these types and for this target."""
     compiled = compile_steps(model_graph(model, types), target, model.options())
-    executable = Executable(compiled.program)
+    executable = HOST.load(compiled.program)
     operators = {node.name: node.op for node in model.network.nodes if not node.is_variable}
     missing = sum(name not in model.parameters for name in parameter_names(model))
     return Source(bind_executable(model, types, executable), executable, regions(compiled), operators, missing)
@@ -54,7 +54,7 @@ def compiled_source(files: ModelFiles) -> Source:
 @contextmanager
 def timed_runs(model: CompiledModel) -> Iterator[TimedRuns]:
     """Runs of the model on random numbers, after a few that are not measured."""
-    data = random_inputs({a.name: (a.type.shape, memory_dtype(a.type.dtype)) for a in model.inputs})
+    data = random_inputs({a.name: (a.type.shape, a.type.dtype.memory) for a in model.inputs})
     assert isinstance(model.executable, Executable)
     with model.operands(list(data.values())) as (inputs, outputs):
         timed = TimedRuns(model.executable, inputs, outputs)

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..ir.types import TensorType
-from ..runtime.host.machine import host_target
+from ..runtime.devices import HOST
 from ..runtime.host.probes import RunTimes
-from ..runtime.host.threads import LARGEST_POOL, get_num_threads, set_num_threads
+from ..runtime.host.threads import LARGEST_POOL
 from .errors import UsageError
 from .model_files import ModelFiles
 from .models import Model, data_types, load_model
@@ -75,14 +75,14 @@ def _costs(options: argparse.Namespace) -> ThreadCosts:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """One thread runs kernels, and the launches of loops are recorded."""
-    before, nested = get_num_threads(), nested_launches()
-    set_num_threads(1)
+    before, nested = HOST.threads, nested_launches()
+    HOST.use_threads(1)
     nested.install()
     try:
         yield
     finally:
         nested.remove()
-        set_num_threads(before)
+        HOST.use_threads(before)
 
 
 # --- the work of launches ---------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def _one_thread() -> Iterator[None]:
 def launch_works(model: Model, types: Mapping[str, TensorType], threads: int, repeat: int) -> list[LaunchWork]:
     """The launches of the model compiled for so many threads, with the least time of each in `repeat` runs on one
     thread. A loop is replaced by the launches of its steps."""
-    source = symbol_source(model, types, host_target(threads))
+    source = symbol_source(model, types, HOST.target_for(threads))
     nested, runs = nested_launches(), list[tuple[RunTimes, list[Nested]]]()
     with timed_runs(source.model) as timed:
         for _ in range(repeat):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from ...ir.lazy_dataclass import dataclass
 from ...ir.symbolic import is_symbolic
 from .cpu import Cpu
 from .schedule.tuned import Tuned
+from .shared import share_code
 
 if TYPE_CHECKING:
     from ...ir.graph import Graph
@@ -46,6 +48,18 @@ class CpuTarget(Cpu):
     def identity(self) -> str:
         machine = tuple(getattr(self, f.name) for f in fields(self) if f.name != "tuned")
         return f"{machine}{self.tuned.digest}"
+
+    @property
+    def code_identity(self) -> str:
+        return f"{self.triple}\0{self.cpu}\0{self.features}"
+
+    @property
+    def dynamic(self) -> CpuTarget:
+        """This CPU without tuned schedules, on which code for any shape does not depend."""
+        return self.untuned
+
+    def share(self, symbols: Iterable[str], code: bytes) -> None:
+        share_code(symbols, self, code)
 
     def with_tuned(self, tuned: Tuned) -> CpuTarget:
         """This CPU with other tuned schedules."""

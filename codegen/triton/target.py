@@ -53,6 +53,14 @@ class GpuTarget(Gpu):
 
         return f"triton {triton_version()} {astuple(self)}"
 
+    @property
+    def code_identity(self) -> str:
+        return self.identity
+
+    @property
+    def dynamic(self) -> None:
+        return None
+
     def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> TritonSchedule:
         """See `schedule_triton`."""
         from .schedule import schedule_triton

@@ -12,7 +12,7 @@ import numpy as np
 from ...ir.types import DType
 from ..base import MXNetError, integers
 from ..context import Context, usable
-from ..dtypes import dtype_of, memory_dtype, numbers_of, to_memory
+from ..dtypes import dtype_of, numbers_of, to_memory
 from ..memory import require_room
 from ..shapes import is_known
 from . import _internal, op
@@ -325,7 +325,7 @@ def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = No
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     """Writes one-hot rows into `out`, of shape (n, classes): row i is 1 at indices[i], and 0 elsewhere."""
-    memory = np.zeros(out.shape, memory_dtype(out._dtype))
+    memory = np.zeros(out.shape, out._dtype.memory)
     memory[np.arange(len(indices)), indices.asnumpy().astype(np.int64)] = 1
     out._write(memory)
     return out

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.types import DType
-from ...runtime.host.device import HOST
+from ...runtime.devices import HOST
 from ...runtime.storage import wrap_numpy
 from ..base import MXNetError
 from ..context import cpu

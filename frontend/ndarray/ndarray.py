@@ -17,7 +17,7 @@ from ...runtime.storage import as_numpy
 from ...runtime.tensor import Tensor
 from ..base import MXNetError, integers
 from ..context import Context, as_context, device_of, usable
-from ..dtypes import dtype_name, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
+from ..dtypes import dtype_name, dtype_of, from_memory, numpy_type, to_memory
 from . import op
 from .arithmetic import Arithmetic
 from .array_classes import array_at, empty_array, register_array_class  # noqa: F401
@@ -131,14 +131,14 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         """The memory as a NumPy array (bfloat16 as uint16): the memory itself on the host, else a read-only copy. Use
         `_write` to write."""
         storage = self._storage
-        return as_numpy(storage, memory_dtype(self._dtype), self._shape, self._address - storage.address)
+        return as_numpy(storage, self._dtype.memory, self._shape, self._address - storage.address)
 
     def _write(self, values: Any, key: Any = ...) -> None:
         """Write values in the dtype of the memory (bfloat16 as uint16) to the elements that a NumPy key selects."""
         if self._address.__class__ is int:
             self._memory()[key] = values
             return
-        content = np.empty(self._shape, memory_dtype(self._dtype)) if key is ... else self._memory().copy()
+        content = np.empty(self._shape, self._dtype.memory) if key is ... else self._memory().copy()
         content[key] = values
         self._storage.device.write(self._address, content)
 

@@ -17,8 +17,8 @@ from ...ir.graph import GraphError
 from ...ir.once import once
 from ...ir.types import TensorType
 from ...runtime.device import Device, DeviceError
+from ...runtime.devices import HOST
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
-from ...runtime.host.device import HOST
 from ...runtime.modes import hooks
 from ...runtime.scalars import ScalarBlock, checks_scalars
 from ...runtime.storage import Storage

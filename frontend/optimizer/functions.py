@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ...ir.graph import GraphError
 from ...ir.types import TensorType
 from ...runtime.device import Device, DeviceError
+from ...runtime.devices import HOST
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
-from ...runtime.host.device import HOST
 from ...runtime.modes import hooks, modes
 from ...runtime.scalars import ScalarBlock
 from ..base import MXNetError

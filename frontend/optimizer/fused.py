@@ -15,8 +15,8 @@ from ...ir.caches import Cache
 from ...ir.program_combination import Use, parallel
 from ...ir.types import DType, TensorType
 from ...runtime.device import BoundCall, Device, DeviceError, number_of
+from ...runtime.devices import HOST
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
-from ...runtime.host.device import HOST
 from ...runtime.modes import hooks, modes
 from ...runtime.random_keys import key_in_memory
 from ...runtime.scalars import ScalarBlock

@@ -18,8 +18,8 @@ from ...ir.settings import settings
 from ...ir.types import DType, TensorType
 from ...passes.manager import Options
 from ...runtime.device import Device, DeviceError, Runnable
+from ...runtime.devices import HOST
 from ...runtime.function import SIGNATURES, Call, Function, LazySpecialization, after_call, before_call
-from ...runtime.host.device import HOST
 from ...runtime.idle import keep_memory
 from ...runtime.modes import hooks, modes
 from ..base import MXNetError
@@ -196,7 +196,8 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         graph = cache(lambda: self.graph(types))
         if family.programs is None and not family.refusal:
             family.refusal = why_specialised(graph(), device)
-            family.programs = None if family.refusal else dynamic_programs(graph(), replace(options, dynamic=True))
+            if not family.refusal:
+                family.programs = dynamic_programs(graph(), replace(options, dynamic=True), device)
         refusal = family.refusal
         if family.programs is not None:
             try:

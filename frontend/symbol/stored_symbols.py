@@ -36,7 +36,7 @@ def symbol_key(function: SymbolFunction, types: Sequence[TensorType], options: O
     """The name on disk of a function for operands of these types. None if programs are not stored."""
     from ...runtime.compile import record_key, stores_programs
 
-    if not stores_programs():
+    if not stores_programs(device):
         return None
     described = [(t.shape, t.dtype.value, n in function.parameters) for n, t in zip(function.names, types, strict=True)]
     symbol = _text(function.symbol._entries)

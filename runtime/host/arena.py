@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ...ir.program import Program
 from ..idle import add_allocation, clock
-from ..storage import Storage, allocate, allocate_zeroed
+from ..storage import Storage
+from .allocator import allocate, allocate_zeroed
 
 
 class Arena:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ir.settings import settings
-from ..storage import Storage, allocate, statistics
-from .machine import host_target, physical_memory
+from ..memory_limit import physical_memory
+from . import allocator
+from .machine import cpu_flags, host_target
 from .tuning import tuned_target
 
 if TYPE_CHECKING:
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
 
     from ...codegen.llvm.target import CpuTarget
     from ...ir.program import Program
-    from ..device import Runnable
+    from ..prepared import PreparedPool
+    from .executable import Executable, Listener
+    from .kernel_library import KernelLibrary
 
 
 class HostDevice:
     """The host; implements `Device`. Calls are synchronous."""
 
     name = "cpu"
+    allocate = staticmethod(allocator.allocate)
+    allocate_zeroed = staticmethod(allocator.allocate_zeroed)
     _chosen: CpuTarget | None = None
 
     @property
@@ -50,9 +55,6 @@ class HostDevice:
         """Read the target again when it is next used: its tuned schedules have changed."""
         _target.cache_clear()
 
-    def allocate(self, nbytes: int) -> Storage:
-        return allocate(nbytes)
-
     def write(self, address: int, source: npt.NDArray[Any] | bytes) -> None:
         if isinstance(source, bytes):
             ctypes.memmove(address, source, len(source))
@@ -65,24 +67,71 @@ class HostDevice:
     def copy(self, target: int, source: int, nbytes: int) -> None:
         ctypes.memmove(target, source, nbytes)
 
-    def load(self, program: Program) -> Runnable:
+    def load(self, program: Program, prepared: PreparedPool | None = None) -> Executable:
         from .executable import Executable
 
-        return Executable(program)
+        return Executable(program, prepared)
 
     def synchronise(self) -> None:
         pass
 
     def memory_info(self) -> tuple[int, int]:
         total = physical_memory()
-        return total - statistics().in_use, total
+        return total - allocator.statistics().in_use, total
+
+    # -- what only the host has
+
+    release_cached = staticmethod(allocator.release_cached)
+
+    def kernel_library(self) -> KernelLibrary:
+        """The kernels that the package has for the target."""
+        from .kernel_library import read_library
+
+        return read_library(self.target.cpu)
+
+    @property
+    def flags(self) -> frozenset[str]:
+        """The instruction sets of the processor, as /proc/cpuinfo spells them."""
+        return cpu_flags()
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that kernels use."""
+        from .threads import get_pool
+
+        return get_pool().threads
+
+    def use_threads(self, threads: int) -> None:
+        """Use `threads` threads for kernels. ValueError for more than the process started with (MXFORGE_NUM_THREADS,
+        else its cores), for which programs reserve memory."""
+        from .threads import set_num_threads
+
+        set_num_threads(threads)
+
+    def requirements(self) -> dict[str, Any]:
+        """See `requirements.requirements`: what programs for the target require of a machine."""
+        from .requirements import requirements
+
+        return requirements(self.target)
+
+    def meet(self, required: Mapping[str, Any]) -> None:
+        """See `requirements.meet`."""
+        from .requirements import meet
+
+        meet(required)
+
+    def target_for(self, threads: int) -> CpuTarget:
+        """The target of this machine for so many threads, without tuned schedules."""
+        return host_target(threads)
+
+    def listen(self, listener: Listener | None) -> None:
+        """See `executable.listen`."""
+        from .executable import listen
+
+        listen(listener)
 
 
 @cache
 def _target(cpu: str, threads: int, tuning: Path | None) -> CpuTarget:
     """The target for these settings."""
     return tuned_target(host_target())
-
-
-HOST = HostDevice()
-Storage.device = HOST

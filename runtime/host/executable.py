@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from ...codegen.llvm.support import PIECES
@@ -19,13 +20,17 @@ from ...ir.settings import settings
 from ..checks import verify
 from ..device import BoundCall, DeviceError, DirectCall
 from ..loaded_program import LoadedProgram
+from ..memory_limit import require_memory
 from ..prepared import Prepared, PreparedPool
-from ..storage import Storage, allocate, allocate_zeroed, require_memory
+from ..storage import Storage
+from .allocator import allocate, allocate_zeroed
 from .arena import Arena, scratch_pool
-from .host_calls import HostCalls
 from .loader import LoadedObject, load_objects, resolve_libc
 from .records import WORD, Records, as_launch
 from .threads import ThreadPool, get_pool
+
+if TYPE_CHECKING:
+    from .host_calls import HostCalls
 
 _SHORT_BYTES = 128 << 10  # memory of a program that runs while holding Python's lock (at most about 20 us)
 _SHORT_LAUNCHES = 8
@@ -62,7 +67,7 @@ class Executable(LoadedProgram["Instance"]):
     def __init__(self, program: Program, prepared: PreparedPool | None = None) -> None:
         super().__init__(program, prepared, allocate_zeroed)
         require_memory(program.arena_bytes)  # here, where the caller can name the computation
-        self._host = HostCalls(program.functions) if program.functions else None
+        self._host = _host_calls(program)
         self._pool = get_pool()
         self._code = _load(program.code, self._pool, self._host)
         self._constants = _filled(program.constants)
@@ -103,7 +108,6 @@ class Executable(LoadedProgram["Instance"]):
             self._host.finish(outer)
 
     def symbols(self) -> list[tuple[bytes, tuple[str, ...]]]:
-        """The objects of the program and the symbols that each defines."""
         return [(c, tuple(loaded.symbols)) for c, loaded in zip(self.program.code, self._code, strict=True)]
 
     def direct_call(self) -> DirectCall:
@@ -167,6 +171,15 @@ class Executable(LoadedProgram["Instance"]):
         if instance.borrowed is not None:
             scratch_pool.put(instance.borrowed)
             instance.borrowed = None
+
+
+def _host_calls(program: Program) -> HostCalls | None:
+    """The Python functions of a program as kernels; None if it calls none."""
+    if not program.functions:
+        return None
+    from .host_calls import HostCalls
+
+    return HostCalls(program.functions)
 
 
 _objects: WeakValueDictionary[bytes, LoadedObject] = WeakValueDictionary()

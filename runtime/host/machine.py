@@ -1,4 +1,4 @@
-"""Describes the machine that this process runs on: its instruction sets for LLVM, caches, threads and memory."""
+"""Describes the machine that this process runs on: its instruction sets for LLVM, caches and threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ...ir.suggestions import see
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-_MEMORY_QUOTA = Path("/sys/fs/cgroup/memory.max")
 
 # Names in /proc/cpuinfo that LLVM spells differently; other names in the lists below are the same.
 _LLVM_NAMES = {
@@ -193,12 +192,3 @@ def cpu_quota(file: Path) -> int:
         return max(1, -(-int(quota) // int(period)))
     except (OSError, ValueError):  # no cgroup v2, or "max"
         return 1 << 30
-
-
-def physical_memory() -> int:
-    """The most memory in bytes that this process can use: the machine's, or the cgroup's limit if that is less."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return min(machine, int(_MEMORY_QUOTA.read_text()))
-    except (OSError, ValueError):  # no cgroup v2, or "max"
-        return machine

@@ -15,7 +15,8 @@ import numpy as np
 from ...codegen.llvm.probes import FMA, LINE, READ, READ_PAGE, SLOTS, TIMED, fma_operations, probe_module
 from ...codegen.llvm.target import CpuTarget
 from ...ir.lazy_dataclass import dataclass
-from ..storage import Storage, allocate, allocate_zeroed
+from ..storage import Storage
+from .allocator import allocate, allocate_zeroed
 from .executable import Executable
 from .loader import LoadedObject, load_object
 from .machine import host_target

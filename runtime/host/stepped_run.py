@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.program import Place
-from ..storage import allocate_zeroed
+from .allocator import allocate_zeroed
 from .executable import Executable
 
 

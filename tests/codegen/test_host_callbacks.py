@@ -9,7 +9,7 @@ import pytest
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.types import DType, TensorType
 from mxforge.runtime.compile import executable_for
-from mxforge.runtime.host.device import HOST
+from mxforge.runtime.devices import HOST
 from mxforge.runtime.reference import ReferenceExecutable
 from mxforge.runtime.storage import wrap_numpy
 from mxforge.runtime.writes import Watch

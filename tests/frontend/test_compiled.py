@@ -17,7 +17,9 @@ import pytest
 from mxforge.frontend.base import MXNetError
 from mxforge.runtime import compiled_folder
 from mxforge.runtime.compiled_folder import CompiledFolderError, write_folder
+from mxforge.runtime.devices import HOST
 from mxforge.runtime.host.machine import host_target
+from mxforge.runtime.host.requirements import requirements
 from mxforge.tools.main import main
 
 FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
@@ -224,12 +226,12 @@ def test_a_missing_folder(tmp_path: Path) -> None:
 KILLED = """
 import os, shutil, signal, sys
 from mxforge.runtime import compiled_folder
-from mxforge.runtime.host.machine import host_target
+from mxforge.runtime.devices import HOST
 stored = compiled_folder.read_folder(sys.argv[1])
 def kill(*args, **options):
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(shutil if sys.argv[3] == "rmtree" else compiled_folder, sys.argv[3], kill)
-compiled_folder.write_folder(sys.argv[2], stored, host_target(), replace_existing=True)
+compiled_folder.write_folder(sys.argv[2], stored, HOST.requirements(), replace_existing=True)
 """
 
 
@@ -237,12 +239,12 @@ compiled_folder.write_folder(sys.argv[2], stored, host_target(), replace_existin
 def test_a_killed_process_leaves_a_whole_model(folder: Path, tmp_path: Path, step: str) -> None:
     """Killed during writing, before the folders are swapped, and after; then the old folder is left over."""
     made = tmp_path / "made"
-    write_folder(made, compiled_folder.read_folder(folder), host_target())
+    write_folder(made, compiled_folder.read_folder(folder), HOST.requirements())
     call = [sys.executable, "-c", KILLED, folder, made, step]
     assert subprocess.run(call, check=False).returncode == -9
     assert len(list(tmp_path.iterdir())) == 2
     mx.load_compiled(made)
-    write_folder(made, compiled_folder.read_folder(folder), host_target(), replace_existing=True)
+    write_folder(made, compiled_folder.read_folder(folder), HOST.requirements(), replace_existing=True)
     assert [p.name for p in tmp_path.iterdir()] == ["made"]
     mx.load_compiled(made)
 
@@ -257,12 +259,12 @@ def test_a_failed_write_leaves_the_old_model(folder: Path, tmp_path: Path, monke
     with monkeypatch.context() as patched:
         patched.setattr(compiled_folder, "_put_in_place", fail)
         with pytest.raises(OSError, match="No space"):
-            write_folder(tmp_path / "made", stored, target)
+            write_folder(tmp_path / "made", stored, requirements(target))
     assert list(tmp_path.iterdir()) == []
-    write_folder(tmp_path / "made", stored, target)
+    write_folder(tmp_path / "made", stored, requirements(target))
     with pytest.raises(CompiledFolderError, match="already exists"):
-        write_folder(tmp_path / "made", stored, target)
-    write_folder(tmp_path / "made", stored, target, replace_existing=True)
+        write_folder(tmp_path / "made", stored, requirements(target))
+    write_folder(tmp_path / "made", stored, requirements(target), replace_existing=True)
     assert [p.name for p in tmp_path.iterdir()] == ["made"]
     mx.load_compiled(tmp_path / "made")
 
@@ -271,5 +273,5 @@ def test_other_folders_are_never_replaced(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("data")
     stored = compiled_folder.read_folder(folder)
     with pytest.raises(CompiledFolderError, match="is not a compiled model"):
-        write_folder(tmp_path, stored, host_target(), replace_existing=True)
+        write_folder(tmp_path, stored, HOST.requirements(), replace_existing=True)
     assert (tmp_path / "precious").read_text() == "data"

@@ -10,7 +10,7 @@ from mxforge.frontend.symbol.function import SymbolFunction
 from mxforge.frontend.symbol.stored_symbols import symbol_key
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
-from mxforge.runtime.host.device import HOST
+from mxforge.runtime.devices import HOST
 from processes import run_apart
 
 PROGRAM = """

@@ -14,7 +14,7 @@ from mxforge.ir.program_combination import Use, parallel
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_program
 from mxforge.passes.manager import Options
-from mxforge.runtime.host.device import HOST
+from mxforge.runtime.devices import HOST
 from mxforge.runtime.host.executable import Executable
 
 

@@ -13,7 +13,7 @@ from mxforge.ir.program import Launch, Program
 from mxforge.passes.manager import Options
 from mxforge.runtime import idle, prepared
 from mxforge.runtime.derivative import Differentiable
-from mxforge.runtime.host.device import HOST
+from mxforge.runtime.devices import HOST
 from mxforge.runtime.host.executable import Executable, listen
 from mxforge.runtime.prepared import Prepared, PreparedPool, Version
 from rewriting import tensor
@@ -45,7 +45,7 @@ def run(pool: PreparedPool, owner: Owner) -> Prepared:
 
 
 def test_any_number_of_owners_keep_their_blocks(owners: list[Owner]) -> None:
-    pool = PreparedPool(MIB)
+    pool = PreparedPool(MIB, HOST.allocate_zeroed)
     first = [run(pool, owner) for owner in owners]
     assert [run(pool, owner) for owner in owners] == first
     assert len(set(map(id, first))) == len(owners) and pool.idle_bytes() == len(owners) * MIB
@@ -55,7 +55,7 @@ def test_the_least_recently_used_blocks_of_all_pools_make_room(
     owners: list[Owner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prepared, "BUDGET", 4 * MIB)
-    small, large = PreparedPool(MIB), PreparedPool(2 * MIB)
+    small, large = PreparedPool(MIB, HOST.allocate_zeroed), PreparedPool(2 * MIB, HOST.allocate_zeroed)
     first = [run(small, owner) for owner in owners[:4]]
     assert run(small, owners[0]) is first[0]  # the second is now the oldest
     run(large, owners[0])
@@ -67,21 +67,21 @@ def test_the_least_recently_used_blocks_of_all_pools_make_room(
 
 def test_a_block_larger_than_the_budget_is_used(owners: list[Owner], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared, "BUDGET", MIB)
-    pool = PreparedPool(2 * MIB)
+    pool = PreparedPool(2 * MIB, HOST.allocate_zeroed)
     assert run(pool, owners[0]) is run(pool, owners[0])
     run(pool, owners[1])
     assert pool.owners() == {owners[1].version.owner}
 
 
 def test_blocks_of_owners_that_do_not_live_are_used_again(owners: list[Owner]) -> None:
-    pool = PreparedPool(MIB)
+    pool = PreparedPool(MIB, HOST.allocate_zeroed)
     block = run(pool, owners.pop())
     gc.collect()
     assert run(pool, owners[0]) is block and pool.idle_bytes() == MIB
 
 
 def test_runs_at_once_use_different_blocks(owners: list[Owner]) -> None:
-    pool = PreparedPool(MIB)
+    pool = PreparedPool(MIB, HOST.allocate_zeroed)
     blocks = [pool.take(owners[0].version) for _ in range(3)]
     for block in blocks:
         block.set_version(owners[0].version)

@@ -15,6 +15,7 @@ from mxforge.runtime import compile as compiling
 from mxforge.runtime import derivative as derivatives
 from mxforge.runtime.cache import DiskCache
 from mxforge.runtime.derivative import Derivative
+from mxforge.runtime.devices import HOST
 from mxforge.runtime.residuals import ResidualPool
 from mxforge.runtime.storage import as_numpy
 
@@ -24,7 +25,7 @@ OTHER = TensorType((1, 16, 3, 3), DType.F32, Layout(8, ((0, 2), (1, 1))))
 
 
 def test_a_block_is_zeroed_once_and_serves_one_type() -> None:
-    pool = ResidualPool()
+    pool = ResidualPool(HOST.allocate_zeroed)
     block = pool.take(TYPE)
     content = as_numpy(block, np.float32, (TYPE.physical_size,))
     assert not content.any()
@@ -39,7 +40,7 @@ def test_a_block_is_zeroed_once_and_serves_one_type() -> None:
 
 
 def test_a_pool_releases_idle_blocks() -> None:
-    pool = ResidualPool()
+    pool = ResidualPool(HOST.allocate_zeroed)
     held, idle = pool.take(TYPE), pool.take(TYPE)
     del idle
     pool.release()
@@ -49,7 +50,7 @@ def test_a_pool_releases_idle_blocks() -> None:
 
 
 def test_a_block_can_outlive_its_pool() -> None:
-    block = ResidualPool().take(TYPE)
+    block = ResidualPool(HOST.allocate_zeroed).take(TYPE)
     gc.collect()
     assert not as_numpy(block, np.float32, (TYPE.physical_size,)).any()
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 
 from mxforge.runtime import writes
-from mxforge.runtime.storage import allocate
+from mxforge.runtime.devices import HOST
 from mxforge.runtime.writes import Watch, WrittenTogether, clock, touch, written
 
 
 def test_only_writes_to_watched_blocks_advance_the_version() -> None:
-    watched, other = allocate(64), allocate(64)
+    watched, other = HOST.allocate(64), HOST.allocate(64)
     watch = Watch([watched])
     before, versions = clock.now, watch.versions()
     written(other)
@@ -20,14 +20,14 @@ def test_only_writes_to_watched_blocks_advance_the_version() -> None:
 
 
 def test_touch_advances_the_version() -> None:
-    watch = Watch([allocate(64)])
+    watch = Watch([HOST.allocate(64)])
     before, versions = clock.now, watch.versions()
     touch()
     assert clock.now != before and watch.versions() == versions
 
 
 def test_blocks_are_removed_with_their_last_watch() -> None:
-    storage = allocate(64)
+    storage = HOST.allocate(64)
     first, second = Watch([storage]), Watch([storage])
     del first
     assert id(storage) in writes.watched
@@ -37,7 +37,7 @@ def test_blocks_are_removed_with_their_last_watch() -> None:
 
 
 def test_storages_that_are_written_together() -> None:
-    storages = [allocate(64) for _ in range(3)]
+    storages = [HOST.allocate(64) for _ in range(3)]
     register = WrittenTogether(storages)
     before = clock.now
     register()
@@ -54,7 +54,7 @@ def test_storages_that_are_written_together() -> None:
 
 
 def test_threads_can_watch_the_same_blocks() -> None:
-    storages = [allocate(64) for _ in range(8)]
+    storages = [HOST.allocate(64) for _ in range(8)]
 
     def work() -> None:
         for _ in range(300):

@@ -18,8 +18,10 @@ from mxforge.codegen.triton.kernel_code import KernelCode
 from mxforge.codegen.triton.target import GpuTarget
 from mxforge.ir.program import Program
 from mxforge.runtime.device import DeviceAddress
+from mxforge.runtime.errors import out_of_memory
 from mxforge.runtime.launched_program import LaunchedProgram
-from mxforge.runtime.storage import DeviceStorage, Storage, out_of_memory
+from mxforge.runtime.prepared import PreparedPool
+from mxforge.runtime.storage import DeviceStorage, Storage
 
 from .ttir import TtirFunction
 
@@ -63,6 +65,11 @@ class SimulatedGpu:
         self.starts.append(start)  # in increasing order
         return DeviceStorage(self, DeviceAddress(self.name, start), nbytes, self.free)
 
+    def allocate_zeroed(self, nbytes: int) -> Storage:
+        buffer = self.allocate(nbytes)
+        self.write(buffer.address, bytes(nbytes))
+        return buffer
+
     def free(self, address: DeviceAddress) -> None:
         self.used -= self.blocks.pop(address.value).nbytes
         del self.starts[bisect.bisect_left(self.starts, address.value)]
@@ -99,8 +106,8 @@ class SimulatedGpu:
 
     # -- programs
 
-    def load(self, program: Program) -> LaunchedProgram:
-        return LaunchedProgram(program, self)
+    def load(self, program: Program, prepared: PreparedPool | None = None) -> LaunchedProgram:
+        return LaunchedProgram(program, self, prepared)
 
     def load_code(self, code: bytes) -> Mapping[str, Any]:
         kernel = KernelCode.from_bytes(code)

@@ -12,8 +12,8 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.runtime.cache import DiskCache
+from mxforge.runtime.devices import HOST
 from mxforge.runtime.host import tuning
-from mxforge.runtime.host.device import HOST
 from mxforge.runtime.host.tuning import identity, read_tables, stored_entries, write_tables
 from mxforge.tools.tune import search
 from mxforge.tools.tune.report import changes

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ...frontend.base import MXNetError
-from ...frontend.dtypes import memory_dtype
 from ...ir.types import TensorType
 from ...runtime.compiled_folder import MANIFEST, read_folder
 from ..convert_model import write_onnx
@@ -53,7 +52,7 @@ def _compiled(files: ModelFiles, folder: Path, options: argparse.Namespace) -> W
     refuse_weights(options)
     stored = read_folder(folder)
     given = read_inputs(options, [a.name for a in stored.inputs])
-    arrays = _filled({a.name: (a.type.shape, memory_dtype(a.type.dtype)) for a in stored.inputs}, given)
+    arrays = _filled({a.name: (a.type.shape, a.type.dtype.memory) for a in stored.inputs}, given)
     specs = _Specs(mxforge={"compiled": str(folder)}, **_files(list(arrays), options))
     threads = json.loads((folder / MANIFEST).read_bytes())["machine"]["threads"]
     return Workload(files.name, arrays, specs, shapes_of(arrays), _batch_of(arrays), threads=threads)
@@ -121,7 +120,7 @@ def _inputs(model: Model, options: argparse.Namespace, batch: int | None) -> tup
     require_parameters(model, {**options.shapes, **given}, options.allow_missing)
     shapes: InputShapes = {n: (_with_batch(s, batch), d) for n, (s, d) in options.shapes.items()}
     types = data_types(model, {**shapes, **{n: (a.shape, None) for n, a in given.items()}}, batch or 1)
-    return types, _filled({n: (t.shape, memory_dtype(t.dtype)) for n, t in types.items()}, given)
+    return types, _filled({n: (t.shape, t.dtype.memory) for n, t in types.items()}, given)
 
 
 def _filled(types: Mapping[str, tuple[Sequence[int], np.dtype]], given: Mapping[str, np.ndarray]) -> Arrays:

@@ -10,7 +10,7 @@ from ...frontend.dtypes import from_memory, to_memory
 from ...ir.graph import Graph
 from ...ir.types import TensorType
 from ...runtime.compile import kernel_store
-from ...runtime.host.device import HOST
+from ...runtime.devices import HOST
 from ..errors import ToolError, UsageError
 from ..inputs import complete_inputs, types_and_arrays
 from ..model_files import find_model
@@ -47,7 +47,7 @@ def _bisect(
 ) -> Findings:
     graph = model_graph(model, types)
     inputs = _inputs(model, graph, types, arrays)
-    bisection = Bisection(HOST.target, options.tolerance, kernel_store(HOST.target))
+    bisection = Bisection(HOST.target, options.tolerance, kernel_store(HOST))
     if not options.training:
         return bisection.prediction(graph, model.options(), inputs)
     wrt = trained_parameters(model)

@@ -22,9 +22,8 @@ from ...ir.dialects.core.interpret import evaluate_node
 from ...ir.graph import Graph, Node, Value
 from ...ir.lazy_dataclass import dataclass
 from ...ir.types import TensorType
-from ...runtime.host.executable import Executable
+from ...runtime.devices import HOST
 from ...runtime.host.stepped_run import SteppedRun
-from ...runtime.storage import allocate_zeroed
 from ...runtime.tensor_memory import read_tensor, stored
 from .compare import Array, Difference, compare
 from .disturb import rounding_noise
@@ -66,9 +65,9 @@ class KernelCheck:
         given: float | None,
     ) -> None:
         self.compiled, self.target, self.operators, self.given = compiled, target, operators, given
-        self.executable = Executable(compiled.program)
+        self.executable = HOST.load(compiled.program)
         self.inputs = [_memory(a, t) for a, t in zip(inputs, self.executable.inputs, strict=True)]
-        self.results = [allocate_zeroed(t.nbytes) for t in self.executable.outputs]
+        self.results = [HOST.allocate_zeroed(t.nbytes) for t in self.executable.outputs]
         self.values: dict[Value, Array] = dict(zip(compiled.graph.inputs, inputs, strict=True))
         self.groups = list(_groups(compiled))
         self.ran: dict[Value, int] = {}

@@ -25,7 +25,7 @@ from ...passes.manager import Context, Options
 from ...runtime.calls_by_run import bound_by_run, direct_by_run
 from ...runtime.compile import hash_of
 from ...runtime.device import Address, BoundCall, DirectCall, Runnable
-from ...runtime.host.device import HOST
+from ...runtime.devices import HOST
 from ...runtime.tensor_memory import read_tensor
 from ...runtime.watch import watch
 from ..errors import ToolError
@@ -59,14 +59,14 @@ def main(arguments: Sequence[str]) -> int:
     sys.argv[:] = list(arguments[1:])
     sys.path[0] = str(Path(path).resolve().parent)
     watcher = Watch(given["tolerance"], given["runs"])
-    watch(watcher)
+    watch(HOST, watcher)
     status: Any = 0
     try:
         runpy.run_path(path, run_name="__main__")
     except SystemExit as end:
         status = end.code
     finally:
-        watch(None)
+        watch(HOST, None)
         print(json.dumps(watcher.as_json(), indent=1) if given["json"] else watcher.as_text(), flush=True)
     if watcher.fault is not None:
         return 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...codegen.llvm.schedule.tuned import Entry, entry_of, schedule_of
 from ...codegen.llvm.target import CpuTarget
-from ...runtime.host.device import HOST
+from ...runtime.devices import HOST
 from ...runtime.host.tuning import Tables, identity, read_tables, store_entries, stored_entries, write_tables
 from ..errors import ToolError, UsageError
 from ..model_files import find_model

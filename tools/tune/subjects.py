@@ -9,14 +9,14 @@ import numpy as np
 
 from ...codegen.driver import Compilation, compile_steps
 from ...codegen.llvm.target import CpuTarget
-from ...frontend.dtypes import from_memory, memory_dtype, to_memory
+from ...frontend.dtypes import from_memory, to_memory
 from ...ir.graph import Graph
 from ...ir.types import DType, TensorType
 from ...passes.manager import Context, Options
 from ...passes.training import training_graphs
 from ...runtime.derivative import backward_graph
-from ...runtime.host.executable import Executable
-from ...runtime.storage import Storage, allocate_zeroed, as_numpy
+from ...runtime.devices import HOST
+from ...runtime.storage import Storage, as_numpy
 from ..errors import ToolError
 from ..inputs import labels_of, random_arrays
 from ..models import Model, parameter_memory
@@ -31,14 +31,14 @@ class Part:
     compare: the first `compared` ones."""
 
     def __init__(self, compiled: Compilation, operands: Sequence[Operand], compared: int) -> None:
-        self.compiled, self.executable = compiled, Executable(compiled.program)
+        self.compiled, self.executable = compiled, HOST.load(compiled.program)
         state, random = compiled.program.state, compiled.program.random
         self.operands = list(operands)
         if random is not None:
             self.operands.insert(random.input, _KEY)
         for i in state:
             self.operands[i] = np.array(self.operands[i])
-        self.results = [allocate_zeroed(t.nbytes) for t in self.executable.outputs]
+        self.results = [HOST.allocate_zeroed(t.nbytes) for t in self.executable.outputs]
         self.inputs = [_address(x) for x in self.operands]
         self.targets = [_address(x) for x in self.results]
         self.executable.run(self.inputs, self.targets)
@@ -51,7 +51,7 @@ def _address(operand: Operand) -> int:
 
 
 def _values(result: Storage, type: TensorType) -> np.ndarray:
-    return from_memory(as_numpy(result, memory_dtype(type.dtype), type.shape), type.dtype)
+    return from_memory(as_numpy(result, type.dtype.memory, type.shape), type.dtype)
 
 
 class Subject(ABC):

@@ -163,15 +163,6 @@ def test_without_quota(tmp_path: Path) -> None:
     assert cpu_quota(tmp_path / "absent") > 1 << 20
 
 
-def test_memory_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_MEMORY_QUOTA", tmp_path / "memory.max")
-    whole = machine.physical_memory()
-    (tmp_path / "memory.max").write_text("max\n")
-    assert machine.physical_memory() == whole
-    (tmp_path / "memory.max").write_text("1048576\n")
-    assert machine.physical_memory() == 1 << 20
-
-
 def test_this_machine_is_described_without_llvm() -> None:
     probe = (
         "import sys; from mxforge.runtime.host import machine; machine.host_target(); "

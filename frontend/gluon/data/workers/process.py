@@ -14,7 +14,7 @@ from multiprocessing.reduction import send_handle
 from typing import Any
 
 from .....ir.lazy_dataclass import dataclass
-from .....runtime.host.threads import set_num_threads
+from .....runtime.devices import HOST
 from .... import autograd
 from ....tracebacks import shorten
 from ....util import set_np
@@ -90,7 +90,7 @@ def serve(connection: Connection, start: Start) -> None:
 def _prepare(start: Start) -> None:
     """Leave Ctrl-C to the loader's process, and compute with one thread: the workers share the machine's cores."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    set_num_threads(1)
+    HOST.use_threads(1)
     os.environ["OPENCV_FOR_THREADS_NUM"] = "0"  # for an OpenCV that is imported later
     if "cv2" in sys.modules:
         sys.modules["cv2"].setNumThreads(0)  # 0 leaves the threads alone that a forked process does not have

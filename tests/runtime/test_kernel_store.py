@@ -17,9 +17,9 @@ from mxforge.passes.manager import Options
 from mxforge.runtime.cache import DiskCache
 from mxforge.runtime.host import kernel_library
 from mxforge.runtime.host.kernel_library import KernelLibrary, is_portable, library_file, read_library, to_bytes
-from mxforge.runtime.host.kernel_store import KernelStore
 from mxforge.runtime.host.machine import X86_LEVELS, cpu_flags, host_target
 from mxforge.runtime.kernel_capture import kernels_captured
+from mxforge.runtime.kernel_store import KernelStore
 from mxforge.tools.first_programs import CALLS, NETWORKS, Program
 from mxforge.tools.make_kernels import LEVELS, network_graphs, targets
 from processes import run_apart
@@ -33,7 +33,8 @@ def disk(tmp_path: Path) -> DiskCache:
 
 
 def store_of(disk: DiskCache, identity: str = "this compiler", target: CpuTarget | None = None) -> KernelStore:
-    return KernelStore(target or host_target(), disk, identity)
+    found = target or host_target()
+    return KernelStore(found.code_identity, read_library(found.cpu), disk, identity)
 
 
 def test_other_processes_find_code_on_disk(disk: DiskCache) -> None:
