@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..ir.suggestions import see
 from ..runtime import modes as runtime_modes
-from ..runtime.modes import modes
+from ..runtime.modes import hooks, modes
 from .base import MXNetError
 from .ndarray import NDArray, zeros
 from .ndarray.gradients import backward, grad, mark_variables
@@ -68,7 +68,8 @@ class _Scope:
         recording, training = modes.recording, modes.training
         self._before.append((recording, training))
         if self._recording is not None and self._recording is not recording:
-            runtime_modes.set_recording(self._recording)
+            modes.recording = self._recording
+            hooks.count_recording(1 if self._recording else -1)
         if self._training is not None:
             modes.training = self._training
         return self
@@ -78,7 +79,8 @@ class _Scope:
     ) -> None:
         recording, modes.training = self._before.pop()
         if modes.recording is not recording:
-            runtime_modes.set_recording(recording)
+            modes.recording = recording
+            hooks.count_recording(1 if recording else -1)
 
 
 def record(train_mode: bool = True) -> _Scope:

@@ -41,8 +41,9 @@ class ParameterVersion:
         if watch is None or not (storages is None or _same(storages, watch.storages)):
             watch, self._versions = Watch(storages or ()), ()
         versions = watch.versions()
-        if versions != self._versions or not self.stamp.number:
-            self._watch, self._versions, self.stamp = watch, versions, Version(self._owner, next(_numbers))
+        if versions != self._versions or not self.stamp[1]:
+            self._watch, self._versions = watch, versions
+            self.stamp = tuple.__new__(Version, (self._owner, next(_numbers)))
         self.checked = now
         return self.stamp
 

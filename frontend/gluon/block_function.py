@@ -18,7 +18,17 @@ from ...runtime.writes import clock, replaced
 from ..executor import storages
 from ..monitored import Monitored
 from ..ndarray import NDArray
-from ..ndarray.fast_paths import FastPath, Form, as_path, bound_call, fast_path, new_results, remember, with_key
+from ..ndarray.fast_paths import (
+    FastPath,
+    Form,
+    as_path,
+    bound_call,
+    direct_call,
+    fast_path,
+    new_results,
+    remember,
+    with_key,
+)
 from ..ndarray.recorded_calls import path_by
 from ..ndarray.tape import Entry, Variable
 from ..symbol.flags import parse_flags
@@ -111,10 +121,13 @@ class BlockFunction:
             if x.__class__ is not NDArray:
                 return None
             call = paths.get((x._shape, x._dtype, x._context.device_id, modes.training))
-        elif all([x.__class__ is NDArray for x in args]):
-            call = paths.get(_key_of_many(args, modes.training))
         else:
-            return None
+            key: tuple[Any, ...] = (modes.training,)
+            for x in args:
+                if x.__class__ is not NDArray:
+                    return None
+                key += (x._shape, x._dtype, x._context.device_id)
+            call = paths.get(key)
         if call is None:
             return None
         try:
@@ -159,7 +172,7 @@ def _key_of_one(x: NDArray, training: bool) -> Any:
 
 
 def _key_of_many(data: Sequence[NDArray], training: bool) -> Any:
-    return training, *[(x._shape, x._dtype, x._context.device_id) for x in data]
+    return training, *[part for x in data for part in (x._shape, x._dtype, x._context.device_id)]
 
 
 class _ContextParameters:
@@ -214,8 +227,8 @@ class _ContextParameters:
     def fast_path(self, found: SymbolSpecialization) -> Callable[..., Any]:
         """A specialization as a function of the data."""
         operands, results = with_key(self._operands, found), new_results(found.types)
-        form = Form(self._arguments, operands, results, len(results), bound=True)
-        return fast_path(form, found, **self._bound(found))
+        form = Form(self._arguments, operands, results, len(results), bound=bool(self._params))
+        return fast_path(form, found, **(self._bound(found) if self._params else {"run": direct_call(found)}))
 
     def _bound(self, found: Specialization) -> dict[str, Any]:
         """The constants of fast paths that run a program with these parameters."""
@@ -247,7 +260,8 @@ class _ContextParameters:
 
     def path_by(self, found: SymbolSpecialization, wrt: tuple[int, ...]) -> Callable[..., Any] | None:
         """The fast path of recorded calls with gradients by the inputs `wrt`; see `recorded_calls.path_by`."""
-        return path_by(found.differentiable, wrt, self._operands, self._arguments, len(found.types), self._bound)
+        bound = self._bound if self._params else None
+        return path_by(found.differentiable, wrt, self._operands, self._arguments, len(found.types), bound)
 
     def recorded_path(self, found: SymbolSpecialization) -> Callable[..., Any]:
         """As `fast_path`, for calls that a tape records."""
@@ -258,21 +272,22 @@ class _ContextParameters:
 
         def call(*given: NDArray) -> Any:
             nonlocal known
-            if version.checked != clock.now:
-                refresh()
-            if self.owner is not owner:
-                raise DeviceError("the parameters have other types")
-            entries = list(map(_ENTRY, variables))
-            if entries != known[0]:
-                known = paths.of_parameters(entries)
-            _, path, on_tape = known
-            found: list[tuple[int, Entry]] = []
+            if variables:
+                if version.checked != clock.now:
+                    refresh()
+                if self.owner is not owner:
+                    raise DeviceError("the parameters have other types")
+                entries = list(map(_ENTRY, variables))
+                if entries != known[0]:
+                    known = paths.of_parameters(entries)
+            entries, path, on_tape = known
+            more: list[tuple[int, Entry]] = []
             for i, which in data:
                 entry = getattr(given[which], "_entry", None)
                 if entry is not None and entry[0].pull is not None:
-                    found.append((i, entry))
-            if found:
-                path, on_tape = paths.of(found, entries)
+                    more.append((i, entry))
+            if more:
+                path, on_tape = paths.of(more, entries)
             return path(on_tape, *given)
 
         return call
@@ -296,11 +311,17 @@ class _RecordedPaths:
         self, data: Sequence[tuple[int, Entry]], entries: Sequence[Entry | None]
     ) -> tuple[Callable[..., Any], tuple[Entry, ...]]:
         """The path of a call and the entries that it takes, for data on the tape and the entries of the parameters."""
-        places = self._parameters.differentiable
-        given = [(i, e) for i, e in zip(places, entries, strict=False) if e is not None and e.node.pull is not None]
-        chosen = sorted([*data, *given])
-        on_tape = tuple([entry for _, entry in chosen])
-        wrt = () if any([entry.node.rows for entry in on_tape]) else tuple([i for i, _ in chosen])
+        chosen = list(data)
+        for i, entry in zip(self._parameters.differentiable, entries, strict=False):
+            if entry is not None and entry.node.pull is not None:
+                chosen.append((i, entry))
+        wrt: tuple[int, ...] = ()
+        on_tape: tuple[Entry, ...] = ()
+        for i, entry in sorted(chosen):
+            wrt += (i,)
+            on_tape += (entry,)
+            if entry.node.rows:  # its gradient is row-sparse
+                return self._slow, ()
         path = self._paths.get(wrt)
         if path is None:
             path = self._paths[wrt] = self._parameters.path_by(self._found, wrt) or self._slow

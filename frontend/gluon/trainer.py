@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from operator import attrgetter
 from typing import Any
 
 from .. import optimizer as opt
@@ -12,7 +13,7 @@ from ..kvstore import KVStore, KVStoreBase
 from ..ndarray.gradients import attachments
 from ..optimizer.updater import load_states
 from ..parameter_updates import _create_kvstore, _create_sparse_kvstore, exchange
-from ..tracebacks import api_boundary
+from ..tracebacks import api_boundary, shorten
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
 
@@ -192,7 +193,6 @@ class Trainer:
         """Set the optimizer's learning rate. Raises UserWarning if the optimizer has a learning rate schedule."""
         self._optimizer.set_learning_rate(lr)
 
-    @api_boundary
     def step(self, batch_size: int, ignore_stale_grad: bool = False) -> None:
         """Sum the gradients of all contexts and update the parameters, outside of `autograd.record()`.
 
@@ -201,12 +201,17 @@ class Trainer:
             ignore_stale_grad: True to skip parameters that the last backward pass did not reach. UserWarning is raised
                 for them otherwise.
         """
-        self._check_and_rescale_grad(self._scale / batch_size)
-        self._prepare()
-        if self._update_on_kvstore and self._overflowed():  # the store updates while it sums
-            return
-        self._allreduce_grads()
-        self._update(ignore_stale_grad)
+        try:
+            self._check_and_rescale_grad(self._scale / batch_size)
+            if not self._kv_initialized or self._params_to_init:
+                self._prepare()
+            if self._update_on_kvstore and self._overflowed():  # the store updates while it sums
+                return
+            self._allreduce_grads()
+            self._update(ignore_stale_grad)
+        except Exception as error:
+            shorten(error)
+            raise
 
     def allreduce_grads(self) -> None:
         """Sum the gradients of all contexts; `update` then uses the sums. AssertionError if the store updates."""
@@ -237,8 +242,10 @@ class Trainer:
         )
 
     def _allreduce_grads(self) -> None:
+        if not self._kvstore:
+            return
         dense: list[tuple[int, list[Any], list[Any]]] = []
-        for i, param in enumerate(self._params if self._kvstore else ()):
+        for i, param in enumerate(self._params):
             if param.grad_req == "null":
                 continue
             grads = param.list_grad()
@@ -257,22 +264,18 @@ class Trainer:
         return scaler is not None and scaler.has_overflow(self._params)
 
     def _update(self, ignore_stale_grad: bool) -> None:
-        if not self._update_on_kvstore and self._overflowed():
+        if "_amp_loss_scaler" in self.__dict__ and not self._update_on_kvstore and self._overflowed():
             return
-        held = self._hold()
-        if not ignore_stale_grad and not all([v.fresh for arrays in held.arrays for v in arrays.variables]):
-            _require_fresh(self._params)
+        held = self._held
+        if held is None or held.attachments != attachments.count or held.params is not self._params:
+            held = self._held = _Held(self._params, len(self._updaters))
+        for arrays in () if ignore_stale_grad else held.arrays:
+            if not all(map(_FRESH, arrays.variables)):
+                _require_fresh(self._params)
         if self._kvstore and self._update_on_kvstore:
             return
         for updater, arrays in zip(self._updaters, held.arrays, strict=True):
             arrays.update(updater, held.numbers)
-
-    def _hold(self) -> _Held:
-        """The arrays of the parameters with gradients. They are found again after a change of any variable."""
-        held = self._held
-        if held is None or held.attachments != attachments.count or held.params is not self._params:
-            held = self._held = _Held(self._params, len(self._updaters))
-        return held
 
     def save_states(self, fname: str | os.PathLike[str]) -> None:
         """Write the optimizer and its states to a file, in MXNet's format."""
@@ -300,9 +303,12 @@ class Trainer:
         self._optimizer.param_dict = dict(enumerate(self._params))
 
 
+_FRESH = attrgetter("fresh")
+
+
 class _Held:
-    """The numbers of the parameters with gradients, and their arrays on each context. RuntimeError for a parameter that
-    is not initialized."""
+    """The numbers of the parameters with gradients, and their arrays on each context, which stay the same while
+    `attachments.count` does. RuntimeError for a parameter that is not initialized."""
 
     def __init__(self, params: list[Parameter], contexts: int) -> None:
         self.attachments, self.params = attachments.count, params
@@ -322,7 +328,7 @@ class _HeldArrays:
 
     def update(self, updater: opt.Updater, numbers: tuple[int, ...]) -> None:
         """Update the arrays whose gradients are fresh."""
-        fresh = [variable.fresh for variable in self.variables]
+        fresh = list(map(_FRESH, self.variables))
         for variable in self.variables:
             variable.fresh = False
         grads = self.grads = self.grads or tuple(variable.array for variable in self.variables)

@@ -10,7 +10,7 @@ from ...runtime.modes import set_recording
 from ...runtime.writes import written
 from ..base import MXNetError
 from ..dtypes import dtype_of
-from ..tracebacks import api_boundary
+from ..tracebacks import api_boundary, shorten
 from .array_classes import array_class, empty_array
 from .linked_tape import linked_gradients
 from .tape import (
@@ -100,13 +100,28 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
         retain_graph: True to keep what was recorded for another backward pass.
         train_mode: Unused: a call's gradient is in the mode of the call.
     """
-    heads, head_grads = _as_lists(heads, head_grads)
-    found = _gradients(heads, head_grads, retain_graph, direct=True)
-    if all([variable.req == "null" for variable in found]):
+    pull(*_as_lists(heads, head_grads), retain_graph)
+
+
+def pull(heads: list[NDArray], head_grads: list[NDArray | None], retain: bool) -> None:
+    """`backward` of lists of arrays."""
+    try:
+        found, received = _gradients(heads, head_grads, retain, direct=True)
+        if not received:
+            _receive_all(found)
+        for variable in found:
+            variable.fresh = variable.fresh or variable.req != "null"
+    except Exception as error:
+        shorten(error)
+        raise
+
+
+def _receive_all(gradients: Mapping[Variable, NDArray | None]) -> None:
+    if all([variable.req == "null" for variable in gradients]):
         raise MXNetError("There are no inputs in computation graph that require gradients.")
     recording = set_recording(False)
     try:
-        for variable, gradient in found.items():
+        for variable, gradient in gradients.items():
             _receive(variable, gradient)
     finally:
         set_recording(recording)
@@ -119,22 +134,24 @@ def _gradients(
     differentiable: bool = False,
     direct: bool = False,
     wanted: Sequence[Variable] | None = None,
-) -> Mapping[Variable, NDArray | None]:
-    """The gradients by all variables that the heads depend on, or only by those `wanted`, None for one that is zero.
-    With `direct`, some are in the variables' arrays already. Frees the graph unless it is to `retain` it."""
+) -> tuple[Mapping[Variable, NDArray | None], bool]:
+    """The gradients by all variables that the heads depend on, or only by those `wanted`, None for one that is zero;
+    with `direct`, whether the variables' arrays have received them. Frees the graph unless it is to `retain` it."""
     entries = entries_of(heads)
-    given = zip(heads, head_grads, entries, strict=True)
-    cotangents = [None if g is None else _cotangent(h, g, e) for h, g, e in given]
+    cotangents: list[NDArray | None] = [None] * len(heads)
+    for i, given in enumerate(head_grads):
+        if given is not None:
+            cotangents[i] = _cotangent(heads[i], given, entries[i])
     nodes = calls_before(entries)
     pulled = nodes if wanted is None else calls_after(nodes, wanted)
     linked = not differentiable and len(pulled) == len(nodes)
     found = linked_gradients(nodes, entries, cotangents, direct) if linked else None
     if found is None:
         seeds = [_ones(h) if c is None else c for h, c in zip(heads, cotangents, strict=True)]
-        found = pull_back(pulled, entries, seeds, differentiable)
+        found = pull_back(pulled, entries, seeds, differentiable), False
     if not retain:
         free(nodes)
-        for variable in found:
+        for variable in found[0]:
             variable.spent = variable.req == "null"
     return found
 
@@ -176,7 +193,7 @@ def grad(
         raise AssertionError("variables cannot be an empty list.")
     nodes = [_variable(x, i) for i, x in enumerate(listed, 1)]
     retain = create_graph if retain_graph is None else retain_graph
-    found = _gradients(heads, head_grads, retain, differentiable=create_graph, wanted=nodes)
+    found, _ = _gradients(heads, head_grads, retain, differentiable=create_graph, wanted=nodes)
     for i, node in enumerate(nodes, 1):
         if node not in found:
             raise MXNetError(
@@ -228,7 +245,6 @@ def _receive(variable: Variable, gradient: NDArray | None) -> None:
     """Write a gradient to its variable's array, or add it. None is zero."""
     if variable.req == "null":
         return
-    variable.fresh = True
     if gradient is None:
         if variable.req == "write" and variable.is_made:
             variable.array[:] = 0

@@ -8,6 +8,7 @@ the same machine code as the calls one by one, so the gradients are the same bit
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from ...ir.caches import Cache
@@ -16,7 +17,7 @@ from ...ir.types import TensorType
 from ...runtime.device import DeviceError, Runnable
 from ...runtime.loaded_program import LoadedProgram
 from ...runtime.shared_state import shares_state
-from ...runtime.writes import written
+from ...runtime.writes import WrittenTogether, written
 from .array_classes import empty_array
 from .eager import bind, operator_named
 from .tape import CompiledPullback, Entry, ForwardRun, Recorded, Variable
@@ -47,17 +48,18 @@ _structures: Cache[Hashable, _Structure] = Cache("tapes", 256)
 
 def linked_gradients(
     nodes: Sequence[Recorded], entries: Sequence[Entry], cotangents: Sequence[NDArray | None], direct: bool
-) -> Mapping[Variable, NDArray | None] | None:
+) -> tuple[Mapping[Variable, NDArray | None], bool] | None:
     """The gradients as `pull_back` computes them, by one native call; None if the tape has no program. A cotangent that
     is None is ones.
 
-    With `direct`, the gradient of a variable is written into the variable's array if that is possible.
+    With `direct`, the gradients are written into the variables' arrays if that is possible for all of them. Returns
+    whether they were.
     """
     variables: dict[Variable, int] = {}
     key = _structure_of(nodes, entries, variables)
     if key is None:
         return None
-    structure = _structures.find(key) or _structures.get(key, _Structure)
+    structure = _structures.recent.get(key) or _structures.get(key, _Structure)
     structure.seen += 1
     if structure.linked is None:
         if structure.seen != (1 if len(nodes) <= _FEW or _scratch_bytes(nodes) > _MUCH_SCRATCH else 2):
@@ -81,24 +83,25 @@ def _structure_of(
     tape with a call that has no backward program."""
     if not nodes:
         return None
-    numbers: dict[Any, int] = {node: i * _POSITIONS for i, node in enumerate(nodes)}
+    numbers: dict[Any, int] = {}
     key: list[Any] = []
     for node in nodes:
         pull = node.pull
         if pull.__class__ is not CompiledPullback or pull.forward.derivative.rows:  # type: ignore[union-attr]
             return None
+        numbers[node] = len(numbers) * _POSITIONS
         key.append(pull.forward.derivative)  # type: ignore[union-attr]
-        for operand, position in node.operands:
+    for group in (*map(_OPERANDS, nodes), entries):
+        for operand, position in group:
             first = numbers.get(operand)
-            key.append(_number_of(operand, variables) if first is None else first + position)
-    for head, position in entries:
-        first = numbers.get(head)
-        key.append(_number_of(head, variables) if first is None else first + position)
+            if first is None:
+                key.append(-1 - variables.setdefault(operand, len(variables)))  # type: ignore[arg-type]
+            else:
+                key.append(first + position)
     return tuple(key)
 
 
-def _number_of(variable: Any, variables: dict[Variable, int]) -> int:
-    return -1 - variables.setdefault(variable, len(variables))
+_OPERANDS = attrgetter("operands")
 
 
 class _LinkedTape:
@@ -117,60 +120,66 @@ class _LinkedTape:
         cotangents: Sequence[NDArray | None],
         variables: Sequence[Variable],
         direct: bool,
-    ) -> dict[Variable, NDArray] | None:
-        """The gradients of the variables; None if operands share memory with a state that the program replaces."""
-        context = _forward(nodes[0]).context
-        operands = [_ones(t, context) if c is None else c for c, t in zip(cotangents, self.heads, strict=True)]
+    ) -> tuple[dict[Variable, NDArray], bool] | None:
+        """The gradients of the variables, and whether their arrays are the variables' own. None if operands share
+        memory with a state that the program replaces."""
+        context = nodes[0].pull.forward.context  # type: ignore[union-attr]
+        operands: list[NDArray] = []
+        for type, cotangent in zip(self.heads, cotangents, strict=True):
+            operands.append(_ones(type, context) if cotangent is None else cotangent)
         for node in nodes:
             operands += node.pull.forward.kept  # type: ignore[union-attr]
-        addresses = [a._address for a in operands]
+        addresses = list(map(_ADDRESS, operands))
         state = self.program.state
         if state and shares_state(addresses, self._sizes, state):
             return None
         targets = self._targets_of(variables, operands, context) if direct else None
-        if targets is not None:
-            results = [v.array for v in variables]
-            self._launch(addresses, targets.addresses)
-        else:
+        if targets is None:
             results = [empty_array(t.shape, t.dtype, context) for t in self.types]
-            self._launch(addresses, [r._address for r in results])
+            addresses += [r._address for r in results]
+        else:
+            results = targets.arrays
+            addresses += targets.addresses
+        try:
+            self._direct(*addresses)
+        except DeviceError:  # launches are observed
+            self.program.run(addresses[: len(operands)], addresses[len(operands) :])
         for i in state:
             written(operands[i]._storage)
-        return dict(zip(variables, results, strict=True))
-
-    def _launch(self, addresses: Sequence[int], results: Sequence[int]) -> None:
-        try:
-            self._direct(*addresses, *results)
-        except DeviceError:  # launches are observed
-            self.program.run(addresses, results)
+        if targets is not None:
+            targets.written()
+        return dict(zip(variables, results, strict=True)), targets is not None
 
     def _targets_of(
         self, variables: Sequence[Variable], operands: Sequence[NDArray], context: Context
     ) -> _Targets | None:
         """Where the program can write the gradients: the variables' arrays. None if it cannot write all of them."""
         found = self._targets
-        numbers = [v.number for v in variables]
-        if found is None or found.numbers != numbers:
+        if found is None or found.numbers != tuple(map(_NUMBER, variables)):
             found = self._targets = _Targets(variables, self.types, context)
-        used = {id(a._storage) for a in operands}
+        used = map(id, map(_STORAGE, operands))
         return found if found.are_possible and found.storages.isdisjoint(used) else None
 
 
+_ADDRESS, _STORAGE, _NUMBER = attrgetter("_address"), attrgetter("_storage"), attrgetter("number")
+
+
 class _Targets:
-    """The addresses of the arrays that receive the gradients of variables, which these numbers identify.
+    """The arrays that receive the gradients of variables, which these numbers identify.
 
     `are_possible` if each variable's array is replaced, has the type of the gradient, and shares memory with no other.
     """
 
     def __init__(self, variables: Sequence[Variable], types: Sequence[TensorType], context: Context) -> None:
-        self.numbers = [v.number for v in variables]
+        self.numbers = tuple([v.number for v in variables])
         self.are_possible = all(
             v.req == "write" and _fits(v.array, t, context) for v, t in zip(variables, types, strict=True)
         )
-        arrays = [v.array for v in variables] if self.are_possible else []
-        self.addresses = [a._address for a in arrays]
-        self.storages = frozenset(id(a._storage) for a in arrays)
-        self.are_possible = self.are_possible and len(self.storages) == len(arrays)
+        self.arrays = [v.array for v in variables] if self.are_possible else []
+        self.addresses = [a._address for a in self.arrays]
+        self.storages = frozenset(id(a._storage) for a in self.arrays)
+        self.are_possible = self.are_possible and 0 < len(self.storages) == len(self.arrays)
+        self.written = WrittenTogether(a._storage for a in self.arrays)
 
 
 def _fits(array: NDArray, type: TensorType, context: Context) -> bool:
@@ -181,11 +190,14 @@ def _fits(array: NDArray, type: TensorType, context: Context) -> bool:
 
 
 _ones_by_type: Cache[Any, NDArray] = Cache("ones", 64, lambda array: array._nbytes(), 16 << 20)
+_recent_ones = _ones_by_type.recent
 
 
 def _ones(type: TensorType, context: Context) -> NDArray:
     """Ones, which must not be written."""
-    return _ones_by_type.get((type.shape, type.dtype, context), lambda: _new_ones(type, context))
+    key = type.shape, type.dtype, context.device_typeid, context.device_id
+    found = _recent_ones.get(key)
+    return found if found is not None else _ones_by_type.get(key, lambda: _new_ones(type, context))
 
 
 def _new_ones(type: TensorType, context: Context) -> NDArray:

@@ -26,7 +26,7 @@ from .dlpack import exported, to_dlpack
 from .eager import invoke, operator_named
 from .files import from_bytes, from_raw_bytes, to_bytes
 from .fluent import Fluent
-from .gradients import REQUESTS, attach, backward
+from .gradients import REQUESTS, attach, pull
 from .indexing import Indexing
 from .reshaping import reshaped
 from .tape import Entry, is_recorded, record_copy, variable_of
@@ -327,7 +327,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
             retain_graph: True to keep what was recorded for another backward pass.
             train_mode: Unused: a call's gradient is in the mode of the call.
         """
-        backward([self], [out_grad], retain_graph, train_mode)
+        pull([self], [out_grad], retain_graph)
 
     def _full(self, value: Any) -> None:
         """Set all elements to a number."""

@@ -11,10 +11,10 @@ and no later call needs is freed. Threads record separately: a tape is only reac
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Container, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...ir.graph import GraphError
 from ...ir.types import TensorType
@@ -429,10 +429,13 @@ Observe = Callable[[Recorded, Sequence["NDArray | None"], Sequence["NDArray | No
 
 def entries_of(heads: Sequence[NDArray]) -> list[Entry]:
     """The entries of the heads of a backward pass. MXNetError for a head that is not on the tape."""
-    found = [entry_of(head) for head in heads]
-    if None in found:
-        raise MXNetError(NOT_RECORDED)
-    return cast("list[Entry]", found)
+    found: list[Entry] = []
+    for head in heads:
+        entry = getattr(head, "_entry", None)
+        if entry is None or entry[0].pull is None:
+            raise MXNetError(NOT_RECORDED)
+        found.append(entry)
+    return found
 
 
 def reads_cotangent(entry: Entry) -> bool:
@@ -444,9 +447,19 @@ def reads_cotangent(entry: Entry) -> bool:
 
 def calls_before(entries: Sequence[Entry]) -> list[Recorded]:
     """The calls that the entries depend on, the last one first. MXNetError if a backward pass freed one of them."""
-    nodes = sorted(_reachable(entries), key=_NUMBER, reverse=True)
-    if any([node.pull is None for node in nodes]):
-        raise MXNetError(NOT_RECORDED)
+    nodes: list[Recorded] = []
+    seen: set[Recorded | Variable] = set()
+    stack: list[Entry] = list(entries)
+    while stack:
+        node, _ = stack.pop()
+        if isinstance(node, Variable) or node in seen:
+            continue
+        if node.pull is None:
+            raise MXNetError(NOT_RECORDED)
+        seen.add(node)
+        nodes.append(node)
+        stack += node.operands
+    nodes.sort(key=_NUMBER, reverse=True)
     return nodes
 
 
@@ -491,19 +504,6 @@ def free(nodes: Sequence[Recorded]) -> None:
 
 
 _NUMBER = attrgetter("number")
-
-
-def _reachable(entries: Sequence[Entry]) -> Iterator[Recorded]:
-    """The recorded calls that the entries depend on, each once."""
-    stack = [e.node for e in entries]
-    seen: set[Recorded] = set()
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Variable) or node in seen:
-            continue
-        seen.add(node)
-        yield node
-        stack += [e.node for e in node.operands]
 
 
 def _pull_node(node: Recorded, sums: dict[Entry, NDArray], differentiable: bool, observe: Observe | None) -> None:

@@ -20,6 +20,7 @@ from ...runtime.function import Call, Function, Specialization, after_call, befo
 from ...runtime.modes import hooks, modes
 from ...runtime.random_keys import key_in_memory
 from ...runtime.scalars import ScalarBlock
+from ...runtime.storage import Storage
 from ...runtime.writes import WrittenTogether
 from ..ndarray import NDArray
 from .base import Optimizer, state_arrays
@@ -110,11 +111,6 @@ def _overlap(updates: Sequence[_Update]) -> bool:
     return False
 
 
-def _same(known: tuple[Any, ...], given: Sequence[Any]) -> bool:
-    """True if both hold the same objects."""
-    return known is given or all(map(is_, known, given))
-
-
 class _Run(NamedTuple):
     """The program of all updates for one pattern of numbers."""
 
@@ -150,15 +146,19 @@ class FusedUpdate:
         self._alone = [one for i, one in enumerate(zip(*operands, strict=True)) if i not in set(together)]
 
     def serves(
-        self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]
+        self,
+        optimizer: Optimizer,
+        indices: Sequence[Any],
+        weights: Sequence[Any],
+        grads: Sequence[Any],
+        states: Sequence[Any],
     ) -> bool:
         """True if a call updates these weights by these gradients."""
-        return (
-            self._indices == tuple(indices)
-            and _same(self._weights, weights)
-            and _same(self._grads, grads)
-            and _same(self._states, states)
-        )
+        if self.optimizer is not optimizer or self._indices != tuple(indices):
+            return False
+        if self._weights is not weights and not all(map(is_, self._weights, weights)):
+            return False
+        return all(map(is_, self._grads, grads)) and all(map(is_, self._states, states))
 
     def __call__(self) -> None:
         numbers = self._numbers.next()
@@ -201,9 +201,9 @@ class FusedUpdate:
         if call is not None:
             before_call(call)
         block = run.block.filled(numbers)
-        context = self._arrays[0]._context
-        keys = [key_in_memory(context, draws, self._device) for draws in run.draws] if run.draws else []
-        free = [*block.addresses, *[key.address for key in keys]]
+        free, keys = block.addresses, [self._key(draws) for draws in run.draws] if run.draws else []
+        if keys:
+            free = [*free, *[key.address for key in keys]]
         try:
             run.call.run(*free)
         except DeviceError:  # launches are observed
@@ -211,6 +211,9 @@ class FusedUpdate:
         run.block.free.append(block)
         if call is not None:
             after_call(call, ())
+
+    def _key(self, draws: int) -> Storage:
+        return key_in_memory(self._arrays[0]._context, draws, self._device)
 
 
 class _Fused(Function[Specialization]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from ...ir.lazy_dataclass import dataclass
@@ -40,33 +41,24 @@ class SharedNumbers:
         optimizer = self.optimizer
         counts = optimizer._index_update_count
         before: list[Any] = list(map(counts.get, self.indices))
-        if before != self._counts or not self._same_factors():
+        by_index = (optimizer.param_dict, optimizer.lr_mult, optimizer.wd_mult, optimizer.idx2name)
+        of_params = list(map(_MULTIPLIERS, self._params))
+        if before != self._counts or by_index != self._multipliers or of_params != self._of_params:
             before = [optimizer.begin_num_update if n is None else n for n in before]
             ordered = optimizer.lr_scheduler is not None and len(set(before)) > 1  # then the rate changes on the way
             if ordered or not optimizer._shares_numbers:
                 return self._of_each()
             self._find_rows(before)
-        if len(self._rows) == 1 or len({row.count for row in self._rows}) == 1:
-            count = self._rows[0].count + 1
-            self._counts = [count] * len(before)
-            counts.update(dict.fromkeys(self.indices, count))
-        else:
-            self._counts = [n + 1 for n in before]
-            counts.update(zip(self.indices, self._counts, strict=True))
+        self._counts = list(map(_ONE_MORE, before))
+        counts.update(zip(self.indices, self._counts, strict=True))
         found: list[float] = []
-        optimizer.num_update = max(optimizer.num_update, *[row.count + 1 for row in self._rows])
+        optimizer.num_update = max(optimizer.num_update, *self._counts)
         rate, decay = optimizer.learning_rate, optimizer.wd
         for row in self._rows:
             row.count += 1
             numbers = optimizer._numbers(rate * row.lr_mult, decay * row.wd_mult, row.count)
-            found += [numbers[name] for name in row.names]
+            found += map(numbers.__getitem__, row.names)
         return found
-
-    def _same_factors(self) -> bool:
-        """True if the weights have the factors for which `_rows` were found."""
-        optimizer = self.optimizer
-        by_index = (optimizer.param_dict, optimizer.lr_mult, optimizer.wd_mult, optimizer.idx2name)
-        return by_index == self._multipliers and _multipliers(self._params) == self._of_params
 
     def _find_rows(self, counts: Sequence[int]) -> None:
         """Find the weights that share numbers."""
@@ -80,7 +72,7 @@ class SharedNumbers:
         by_index = (optimizer.param_dict, optimizer.lr_mult, optimizer.wd_mult, optimizer.idx2name)
         self._multipliers = tuple(dict(table) for table in by_index)
         self._params = [optimizer.param_dict[i] for i in self.indices if i in optimizer.param_dict]
-        self._of_params = _multipliers(self._params)
+        self._of_params = list(map(_MULTIPLIERS, self._params))
 
     def _of_each(self) -> list[float]:
         """Count an update of each weight, one by one; returns the numbers of each."""
@@ -89,5 +81,5 @@ class SharedNumbers:
         return [numbers[name] for numbers, names in zip(every, self.names, strict=True) for name in names]
 
 
-def _multipliers(params: Sequence[Any]) -> list[tuple[float, float]]:
-    return [(p.lr_mult, p.wd_mult) for p in params]
+_MULTIPLIERS = attrgetter("lr_mult", "wd_mult")
+_ONE_MORE = (1).__add__

@@ -11,7 +11,7 @@ from typing import Any
 from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray
-from ..tracebacks import api_boundary, cause_of
+from ..tracebacks import cause_of, shorten
 from .base import Optimizer
 from .fused import FusedUpdate, can_fuse, fused_update
 from .states import read_states, write_states
@@ -35,17 +35,22 @@ class Updater:
         """True if updates of several weights by one call equal updates by one call for each weight."""
         return can_fuse(self.optimizer) and self.optimizer._shares_numbers
 
-    @api_boundary
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         several = isinstance(index, list | tuple)
         indices, grads, weights = (index, grad, weight) if several else ([index], [grad], [weight])
-        if not indices:
-            return
-        if isinstance(indices[0], bytes):
-            indices = [i.decode() for i in indices]
-        self.optimizer._set_current_context(weights[0].context.device_id)
-        if len(indices) > 1 and self._update_together(indices, weights, grads):
-            return
+        try:
+            if not indices:
+                return
+            if isinstance(indices[0], bytes):
+                indices = [i.decode() for i in indices]
+            self.optimizer._set_current_context(weights[0].context.device_id)
+            if len(indices) == 1 or not self._update_together(indices, weights, grads):
+                self._update_each(indices, weights, grads)
+        except Exception as error:
+            shorten(error)
+            raise
+
+    def _update_each(self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any]) -> None:
         for i, w in zip(indices, weights, strict=True):
             self._prepare(i, w)
         if self.aggregate_updates:
@@ -60,7 +65,7 @@ class Updater:
             return False
         states = list(map(self.states.get, indices))
         for fused in self._fused:
-            if fused.optimizer is self.optimizer and fused.serves(indices, weights, grads, states):
+            if fused.serves(self.optimizer, indices, weights, grads, states):
                 fused()
                 return True
         for i, w in zip(indices, weights, strict=True):
