@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from ..runtime.cache import DiskCache
 from .errors import ToolError
 from .inspect_text import counted, size
+from .schemas.machine import CacheReport
+from .schemas.print_json import as_json
 
 
 def run(options: argparse.Namespace) -> int:
@@ -20,8 +21,8 @@ def run(options: argparse.Namespace) -> int:
         DiskCache(limit=limit, enabled=True).evict()
     count, nbytes = cache.usage()
     if options.json:
-        found = {"folder": str(cache.folder), "entries": count, "bytes": nbytes, "limit_bytes": cache.limit}
-        print(json.dumps(found, indent=1))
+        found = CacheReport(folder=str(cache.folder), entries=count, bytes=nbytes, limit_bytes=cache.limit)
+        print(as_json("cache", found))
     else:
         what = counted(count, "program or object", "programs and objects")
         print(f"{cache.folder}  {what}, {size(nbytes)} of at most {size(cache.limit)}")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +22,10 @@ from .inspect_text import counted
 from .model_files import find_model
 from .models import Model, bind, load_model, model_graph, output_arguments, parameter_memory
 from .progress import Progress
+from .schemas.common import Machine
+from .schemas.machine import CompileReport, Rounding
+from .schemas.print_json import as_json
+from .schemas.record import real
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,42 +51,38 @@ def run(options: argparse.Namespace) -> int:
         stored = StoredModel(model.name, inputs, outputs, frozen, memory)
         progress.step(f"writing {options.output}")
         write_folder(options.output, stored, HOST.requirements(), replace_existing=options.force)
-    report: dict[str, Any] = {
-        "model": model.name,
-        "folder": str(options.output),
-        "target": {"cpu": target.cpu, "vector_bits": target.vector_bits, "threads": target.threads},
-        "seconds": time.perf_counter() - start,
-        "launches": len(frozen.launches),
-        "bytes": len(memory) + sum(map(len, frozen.code)),
-    }
+    report = CompileReport(
+        model=model.name,
+        folder=str(options.output),
+        target=Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=target.threads),
+        seconds=time.perf_counter() - start,
+        launches=len(frozen.launches),
+        bytes=len(memory) + sum(map(len, frozen.code)),
+    )
     if model.weights is not DType.F32:
-        of = "given" if arrays else "random"
-        report["rounding"] = {
-            "weights": options.weights,
-            "inputs": of,
-            "difference": _rounding(model, types, arrays, options),
-        }
-    print(json.dumps(report, indent=1) if options.json else "\n".join(_lines(report)))
+        report = replace(report, rounding=_rounding(model, types, arrays, options))
+    print(as_json("compile", report) if options.json else "\n".join(_lines(report)))
     return 0
 
 
-def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+def _lines(report: CompileReport) -> Iterator[str]:
     """The report as text."""
-    what = f"{counted(report['launches'], 'launch', 'launches')}, {report['bytes'] / 2**20:.1f} MiB"
-    yield f"compiled {report['model']} to {report['folder']} in {report['seconds']:.2f} s ({what})"
-    found = report.get("rounding")
+    what = f"{counted(report.launches, 'launch', 'launches')}, {report.bytes / 2**20:.1f} MiB"
+    yield f"compiled {report.model} to {report.folder} in {report.seconds:.2f} s ({what})"
+    found = report.rounding
     if found is not None:
-        what = "the given inputs" if found["inputs"] == "given" else "random inputs"
-        far = f"{found['difference']:.1e} of their largest element"
-        yield f"weights in {found['weights']}: on {what} the outputs differ by {far}"
+        what = "the given inputs" if found.inputs == "given" else "random inputs"
+        far = f"{float(found.difference):.1e} of their largest element"
+        yield f"weights in {found.weights}: on {what} the outputs differ by {far}"
 
 
 def _rounding(
     model: Model, types: Mapping[str, TensorType], arrays: Mapping[str, np.ndarray], options: argparse.Namespace
-) -> float:
+) -> Rounding:
     """The largest difference between the outputs of the folder and those with float32 weights, relative to the largest
     element."""
     inputs = complete_inputs(types, arrays)
     with Progress(f"comparing {model.name} with float32 weights"):
         exact = bind(replace(model, weights=DType.F32), types)(*inputs)
-        return difference(load_compiled(options.output)(*inputs), exact, "float32 weights")
+        found = difference(load_compiled(options.output)(*inputs), exact, "float32 weights")
+    return Rounding(weights=options.weights, inputs="given" if arrays else "random", difference=real(found))

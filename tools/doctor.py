@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,8 +21,11 @@ from ..ir.suggestions import see, suggestion
 from ..runtime.cache import DiskCache
 from ..runtime.devices import HOST
 from .inspect_text import counted, size
+from .schemas.common import Machine
+from .schemas.machine import Cache, DoctorReport, Interpreter, Package
+from .schemas.print_json import as_json
 
-_REQUIRED = ("numpy", "llvmlite", "requests")
+_REQUIRED = ("numpy", "llvmlite", "pydantic", "requests")
 _OPTIONAL = {
     "pillow": "decodes images (pip install mxforge[image])",
     "opencv-python-headless": "decodes and resizes images as MXNet does",
@@ -41,52 +43,51 @@ _TOLERANCE = 1e-5
 def run(options: argparse.Namespace) -> int:
     """Print the report; returns status 1 if the installation cannot be used, else 0."""
     problems: list[str] = []
-    report: dict[str, Any] = {
-        "mxforge": {"version": mxforge_version, "folder": str(Path(__file__).resolve().parents[1])},
-        "python": {"version": platform.python_version(), "executable": sys.executable},
-        "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
-        "packages": _packages(problems),
-        "optional": {name: _version(name) for name in _OPTIONAL},
-        "processor": _processor(problems),
-        "settings": _settings(problems),
-        "cache": _cache(problems),
-        "gpu": _driver(),
-        "self_test_seconds": None,
-        "problems": problems,
-    }
-    if not problems:
-        report["self_test_seconds"] = _self_test(problems)
-    print(json.dumps(report, indent=1) if options.json else "\n".join(_lines(report)))
+    report = DoctorReport(
+        mxforge=Package(version=mxforge_version, folder=str(Path(__file__).resolve().parents[1])),
+        python=Interpreter(version=platform.python_version(), executable=sys.executable),
+        system=f"{platform.system()} {platform.release()}, {platform.machine()}",
+        packages=_packages(problems),
+        optional={name: _version(name) for name in _OPTIONAL},
+        processor=_processor(problems),
+        settings=_settings(problems),
+        cache=_cache(problems),
+        gpu=_driver(),
+        self_test_seconds=None,
+        problems=(),
+    )
+    seconds = None if problems else _self_test(problems)
+    report = replace(report, self_test_seconds=seconds, problems=tuple(problems))
+    print(as_json("doctor", report) if options.json else "\n".join(_lines(report)))
     return 1 if problems else 0
 
 
-def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+def _lines(report: DoctorReport) -> Iterator[str]:
     """The report as text."""
-    yield f"mxforge     {report['mxforge']['version']}, {report['mxforge']['folder']}"
-    yield f"python      {report['python']['version']}, {report['python']['executable']}"
-    yield f"system      {report['system']}"
-    for name, version in report["packages"].items():
+    yield f"mxforge     {report.mxforge.version}, {report.mxforge.folder}"
+    yield f"python      {report.python.version}, {report.python.executable}"
+    yield f"system      {report.system}"
+    for name, version in report.packages.items():
         yield f"package     {name} {version or 'is not installed'}"
-    for name, version in report["optional"].items():
+    for name, version in report.optional.items():
         yield f"optional    {name} {version or f'is not installed: {_OPTIONAL[name]}'}"
-    processor, cache = report["processor"], report["cache"]
+    processor, cache = report.processor, report.cache
     if processor is not None:
-        yield f"processor   {processor['cpu']}, vectors of {processor['vector_bits']} bits"
-        yield f"threads     {processor['threads']} of {os.cpu_count()} processors"
-    for name, value in report["settings"].items():
+        yield f"processor   {processor.cpu}, vectors of {processor.vector_bits} bits"
+        yield f"threads     {processor.threads} of {os.cpu_count()} processors"
+    for name, value in report.settings.items():
         yield f"setting     {name}={value}"
-    if not cache["enabled"]:
+    if not cache.enabled:
         yield "cache       off (MXFORGE_CACHE=0)"
-    elif cache["folder"] is not None:
-        count, used, most = (cache[key] for key in ("entries", "bytes", "limit_bytes"))
-        entries = counted(count, "entry", "entries")
-        yield f"cache       {cache['folder']}, {entries}, {size(used)} of at most {size(most)}"
-    yield f"GPU         {report['gpu'] or 'no NVIDIA driver: kernels run on the CPU'}"
-    if report["self_test_seconds"] is not None:
-        yield f"self-test   a convolution and its gradient compiled and ran in {report['self_test_seconds']:.2f} s"
-    for problem in report["problems"]:
+    elif cache.folder is not None:
+        entries = counted(cache.entries, "entry", "entries")
+        yield f"cache       {cache.folder}, {entries}, {size(cache.bytes)} of at most {size(cache.limit_bytes)}"
+    yield f"GPU         {report.gpu or 'no NVIDIA driver: kernels run on the CPU'}"
+    if report.self_test_seconds is not None:
+        yield f"self-test   a convolution and its gradient compiled and ran in {report.self_test_seconds:.2f} s"
+    for problem in report.problems:
         yield f"problem     {problem}"
-    yield "everything works" if not report["problems"] else counted(len(report["problems"]), "problem")
+    yield "everything works" if not report.problems else counted(len(report.problems), "problem")
 
 
 def _packages(problems: list[str]) -> dict[str, str | None]:
@@ -105,13 +106,13 @@ def _version(name: str) -> str | None:
         return "of unknown version" if find_spec(name.replace("-", "_")) else None
 
 
-def _processor(problems: list[str]) -> dict[str, Any] | None:
+def _processor(problems: list[str]) -> Machine | None:
     try:
         target = HOST.target
     except (RuntimeError, ValueError) as error:
         problems.append(f"the processor is not supported: {error}")
         return None
-    return {"cpu": target.cpu, "vector_bits": target.vector_bits, "threads": target.threads}
+    return Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=target.threads)
 
 
 def _settings(problems: list[str]) -> dict[str, str]:
@@ -127,13 +128,13 @@ def _settings(problems: list[str]) -> dict[str, str]:
     return {name: os.environ[name] for name in names}
 
 
-def _cache(problems: list[str]) -> dict[str, Any]:
+def _cache(problems: list[str]) -> Cache:
     cache = DiskCache()
     if cache.problem:
         problems.append(cache.problem)
     count, nbytes = (0, 0) if cache.folder is None else cache.usage()
     folder = None if cache.folder is None else str(cache.folder)
-    return {"enabled": cache.enabled, "folder": folder, "entries": count, "bytes": nbytes, "limit_bytes": cache.limit}
+    return Cache(enabled=cache.enabled, folder=folder, entries=count, bytes=nbytes, limit_bytes=cache.limit)
 
 
 def _driver() -> str | None:

@@ -15,6 +15,7 @@ from .bench.grammar import BENCH_EXAMPLES, add_bench_options
 from .bisect.grammar import BISECT_EXAMPLES, fill_bisect
 from .profile_grammar import PROFILE_EXAMPLES, fill_profile
 from .records_grammar import IM2REC_EXAMPLES, REC2IDX_EXAMPLES, fill_im2rec, fill_rec2idx
+from .schemas.catalogue import SCHEMAS
 from .tune.grammar import TUNE_EXAMPLES, add_tuning, fill_tune
 
 CPUS = ("host", "x86-64-v3", "x86-64-v4")
@@ -66,6 +67,11 @@ _CACHE_EXAMPLES = """\
 examples:
   mxforge cache
   mxforge cache --shrink 500
+"""
+_SCHEMA_EXAMPLES = """\
+examples:
+  mxforge schema
+  mxforge schema profile
 """
 _COMPLETION_EXAMPLES = """\
 examples:
@@ -349,6 +355,10 @@ def _fill_doctor(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
 
+def _fill_schema(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", choices=tuple(SCHEMAS), metavar="NAME", help="a schema (default: list all)")
+
+
 def _fill_completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell that reads the script")
 
@@ -421,6 +431,7 @@ _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
     ("exec", "Run a Python program with mxforge as mxnet.", "exec_program", _EXEC_EXAMPLES, _fill_exec),
     ("cache", "Show or empty the folder of compiled programs.", "cache_command", _CACHE_EXAMPLES, _fill_cache),
     ("help", "Print a page of the documentation.", "help_page", _HELP_EXAMPLES, _fill_help),
+    ("schema", "Print the JSON Schema of a report.", "schema_command", _SCHEMA_EXAMPLES, _fill_schema),
     ("doctor", "Show what is installed, and test it.", "doctor", "", _fill_doctor),
     ("completion", "Print a script for a shell's completion.", "completion", _COMPLETION_EXAMPLES, _fill_completion),
 )

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, field
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..frontend.compiled import Argument, CompiledModel, load_compiled
-from ..ir.lazy_dataclass import dataclass
 from ..ir.program import Launch, Program
 from ..ir.settings import settings
 from ..ir.types import TensorType
@@ -37,30 +34,10 @@ from .models import (
     refuse_weights,
 )
 from .progress import Progress
-
-Record = dict[str, Any]
-
-
-@dataclass
-class Report:
-    """The content of a report. Sizes are in bytes, times in seconds. `layers` is of `describe_layers`. `launches` and
-    `prepare` have one record per launch, whose `fallback` is the reason why a contraction runs as plain loops. Without
-    the shapes of all inputs nothing is compiled; the extents that are not known are None.
-    """
-
-    model: str
-    inputs: list[Record]
-    outputs: list[Record]
-    operators: dict[str, int] = field(default_factory=dict[str, int])
-    parameters: Record = field(default_factory=dict[str, Any])
-    layers: list[Record] = field(default_factory=list[Record])
-    memory: Record = field(default_factory=dict[str, Any])
-    code_bytes: int = 0
-    compile_seconds: float | None = None
-    target: Record = field(default_factory=dict[str, Any])
-    launches: list[Record] = field(default_factory=list[Record])
-    prepare: list[Record] = field(default_factory=list[Record])
-    profiled_seconds: float | None = None
+from .schemas import common
+from .schemas import inspect as schema
+from .schemas.inspect import InspectReport, Layer, Memory, Parameters
+from .schemas.print_json import as_json
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
             if options.dump is not None:
                 _dump_to(options.dump)
             report = _inspect_symbol(load_model(files, options.weights), options, progress)
-    print(json.dumps(asdict(report), indent=1) if options.json else as_text(asdict(report)))
+    print(as_json("inspect", report) if options.json else as_text(report))
     return 0
 
 
@@ -85,7 +62,7 @@ def _dump_to(folder: Path) -> None:
     settings.cache_clear()
 
 
-def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progress) -> Report:
+def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progress) -> InspectReport:
     try:
         types = data_types(model, options.shapes)
     except UsageError:
@@ -95,43 +72,64 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     graph = model_graph(model, types)
     outputs = output_arguments(model, graph.output_types())
     inputs = [Argument(name, types[name]) for name in model.data_names]
-    report = Report(model.name, _arguments(inputs), _arguments(outputs), _operators(model), _parameters(model))
     target = HOST.target
     progress.step(f"compiling {model.name}")
     start = time.perf_counter()
     program = compile_program(graph, model.options(), HOST)
-    report.compile_seconds = time.perf_counter() - start
-    _describe(report, program)
-    report.layers = describe_layers(model, graph, program)
-    report.target = {"cpu": target.cpu, "vector_bits": target.vector_bits, "threads": target.threads}
+    seconds = time.perf_counter() - start
+    parameters = sum(program.inputs[i].nbytes for i in program.parameters)
+    report = InspectReport(
+        model=model.name,
+        inputs=arguments(inputs),
+        outputs=arguments(outputs),
+        operators=_operators(model),
+        parameters=_parameters(model),
+        layers=describe_layers(model, graph, program),
+        memory=_memory(program, parameters),
+        code_bytes=sum(map(len, program.code)),
+        compile_seconds=seconds,
+        target=common.Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=target.threads),
+        launches=_launches(program, program.launches),
+        prepare=_launches(program, program.prepare),
+    )
     if options.profile:
         progress.step(f"measuring {model.name}")
-        _profile(report, bind_executable(model, types, HOST.load(program)))
+        return _profiled(report, bind_executable(model, types, HOST.load(program)))
     return report
 
 
-def _without_shapes(model: Model) -> Report:
+def _without_shapes(model: Model) -> InspectReport:
     """What is known of a model without the shapes of its inputs."""
     network, shapes = model.network, known_shapes(model)
-    inputs = [{"name": n, "shape": shapes[n], "dtype": None} for n in model.data_names]
-    outputs = [{"name": n, "shape": None, "dtype": None} for n in model.symbol.list_outputs()]
-    layers = [{"name": n.name, "operator": n.op} for n in network.nodes if not n.is_variable]
-    return Report(model.name, inputs, outputs, _operators(model), _parameters(model), layers)
+    return InspectReport(
+        model=model.name,
+        inputs=tuple(common.Argument(name=n, shape=shapes[n], dtype=None) for n in model.data_names),
+        outputs=tuple(common.Argument(name=n, shape=None, dtype=None) for n in model.symbol.list_outputs()),
+        operators=_operators(model),
+        parameters=_parameters(model),
+        layers=tuple(Layer(name=n.name, operator=n.op) for n in network.nodes if not n.is_variable),
+    )
 
 
-def _inspect_compiled(folder: Path, profile: bool) -> Report:
+def _inspect_compiled(folder: Path, profile: bool) -> InspectReport:
     stored = read_folder(folder)
-    report = Report(stored.name, _arguments(stored.inputs), _arguments(stored.outputs))
-    _describe(report, stored.program)
-    report.memory["inputs"] -= len(stored.memory)
-    report.memory["parameters"] = len(stored.memory)
-    if profile:
-        _profile(report, load_compiled(folder))
-    return report
+    program = stored.program
+    report = InspectReport(
+        model=stored.name,
+        inputs=arguments(stored.inputs),
+        outputs=arguments(stored.outputs),
+        operators={},
+        memory=_memory(program, len(stored.memory)),
+        code_bytes=sum(map(len, program.code)),
+        launches=_launches(program, program.launches),
+        prepare=_launches(program, program.prepare),
+    )
+    return _profiled(report, load_compiled(folder)) if profile else report
 
 
-def _arguments(arguments: Iterable[Argument]) -> list[Record]:
-    return [{"name": a.name, "shape": list(a.type.shape), "dtype": memory_name(a.type)} for a in arguments]
+def arguments(found: Iterable[Argument]) -> tuple[common.Argument, ...]:
+    """Inputs or outputs as reports have them."""
+    return tuple(common.Argument(name=a.name, shape=a.type.shape, dtype=memory_name(a.type)) for a in found)
 
 
 def memory_name(type: TensorType) -> str:
@@ -144,48 +142,47 @@ def _operators(model: Model) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _parameters(model: Model) -> Record:
+def _parameters(model: Model) -> Parameters:
     arrays = [array._memory() for array in model.parameters.values()]
-    return {"arrays": len(arrays), "elements": sum(a.size for a in arrays), "bytes": sum(a.nbytes for a in arrays)}
+    return Parameters(arrays=len(arrays), elements=sum(a.size for a in arrays), bytes=sum(a.nbytes for a in arrays))
 
 
-def _describe(report: Report, program: Program) -> None:
-    """Add the compiled program to the report: memory, code and launches."""
-    parameters = sum(program.inputs[i].nbytes for i in program.parameters)
-    report.memory = {
-        "arena": program.arena_bytes,
-        "prepared": program.prepared_bytes,
-        "constants": len(program.constants),
-        "parameters": parameters,
-        "inputs": sum(t.nbytes for t in program.inputs) - parameters,
-        "outputs": sum(t.nbytes for t in program.outputs),
-    }
-    report.memory["peak"] = sum(report.memory.values())
-    report.code_bytes = sum(map(len, program.code))
-    report.launches = [_launch(program, launch) for launch in program.launches]
-    report.prepare = [_launch(program, launch) for launch in program.prepare]
+def _memory(program: Program, parameters: int) -> Memory:
+    """The memory of a program, of whose inputs so many bytes are parameters."""
+    inputs, outputs = (sum(t.nbytes for t in types) for types in (program.inputs, program.outputs))
+    return Memory(
+        arena=program.arena_bytes,
+        prepared=program.prepared_bytes,
+        constants=len(program.constants),
+        parameters=parameters,
+        inputs=inputs - parameters,
+        outputs=outputs,
+        peak=program.arena_bytes + program.prepared_bytes + len(program.constants) + inputs + outputs,
+    )
 
 
-def _launch(program: Program, launch: Launch) -> Record:
-    return {
-        "label": program.label(launch),
-        "kind": launch.kind,
-        "kernel": launch.symbol,
-        "count": launch.count,
-        "grain": launch.grain,
-        "fallback": launch.fallback,
-    }
+def _launches(program: Program, launches: Iterable[Launch]) -> tuple[schema.Launch, ...]:
+    return tuple(
+        schema.Launch(
+            label=program.label(launch),
+            kind=launch.kind,
+            kernel=launch.symbol,
+            count=launch.count,
+            grain=launch.grain,
+            fallback=launch.fallback,
+        )
+        for launch in launches
+    )
 
 
-def _profile(report: Report, model: CompiledModel) -> None:
-    """Add the time of each launch on random data to the report."""
+def _profiled(report: InspectReport, model: CompiledModel) -> InspectReport:
+    """The report with the time of each launch on random data."""
     from .launch_times import launch_times
 
     executable = model.executable
     assert isinstance(executable, Executable)
     data = random_inputs({a.name: (a.type.shape, a.type.dtype.memory) for a in model.inputs})
     with model.operands(list(data.values())) as (inputs, outputs):
-        seconds: Sequence[float] = launch_times(executable, inputs, outputs)
-    for record, value in zip(report.launches, seconds, strict=True):
-        record["seconds"] = value
-    report.profiled_seconds = sum(seconds)
+        times: Sequence[float] = launch_times(executable, inputs, outputs)
+    launches = tuple(replace(x, seconds=value) for x, value in zip(report.launches, times, strict=True))
+    return replace(report, launches=launches, profiled_seconds=sum(times))

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+
+from .schemas.common import Argument
+from .schemas.inspect import InspectReport, Launch
 
 _LABEL_WIDTH = 60
 
 
-def as_text(report: Mapping[str, Any]) -> str:
-    """The sections of the report (a `Report` as a dictionary), without empty ones."""
+def as_text(report: InspectReport) -> str:
+    """The sections of the report, without empty ones."""
     return "\n".join(line for section in _SECTIONS for line in section(report))
 
 
-def _head(report: Mapping[str, Any]) -> Iterator[str]:
-    yield report["model"]
-    for kind in ("inputs", "outputs"):
-        for argument in report[kind]:
-            yield f"  {kind[:-1]:6}  {argument['name']}  {_type(argument)}".rstrip()
-    if not report["memory"]:
+def _head(report: InspectReport) -> Iterator[str]:
+    yield report.model
+    for kind, arguments in (("input", report.inputs), ("output", report.outputs)):
+        for argument in arguments:
+            yield f"  {kind:6}  {argument.name}  {type_text(argument)}".rstrip()
+    if report.memory is None:
         yield "  --input-shape NAME=D,D,... shows layers with shapes and costs, memory, code and launches"
 
 
-def _type(argument: Mapping[str, Any]) -> str:
+def type_text(argument: Argument) -> str:
     """The dtype and the shape, as far as they are known."""
-    shape = argument["shape"]
+    shape = argument.shape
     extents = "" if shape is None else f"({', '.join('?' if n is None else str(n) for n in shape)})"
-    return f"{argument['dtype'] or ''} {extents}".strip()
+    return f"{argument.dtype or ''} {extents}".strip()
 
 
-def _layers(report: Mapping[str, Any]) -> Iterator[str]:
-    layers = report["layers"]
-    if not layers or "output" not in layers[0]:
+def _layers(report: InspectReport) -> Iterator[str]:
+    layers = report.layers
+    if not layers or layers[0].output is None:
         return
-    total = {key: sum(layer[key] for layer in layers) for key in ("parameters", "multiply_adds", "bytes")}
-    yield f"\nlayers ({len(layers)})  {total['parameters']:,} parameters, {total['multiply_adds']:,} multiply-adds"
+    parameters, products = sum(x.parameters or 0 for x in layers), sum(x.multiply_adds or 0 for x in layers)
+    yield f"\nlayers ({len(layers)})  {parameters:,} parameters, {products:,} multiply-adds"
     rows: list[Sequence[str]] = [("layer", "operator", "output", "parameters", "multiply-adds", "bytes", "launches")]
     for layer in layers:
-        numbers = [f"{layer[key]:,}" if layer[key] else "" for key in ("parameters", "multiply_adds", "bytes")]
-        output = " x ".join(map(str, layer["output"])) or "scalar"
-        rows.append((cut(layer["name"]), layer["operator"], output, *numbers, _ranges(layer["launches"])))
+        numbers = [f"{n:,}" if n else "" for n in (layer.parameters, layer.multiply_adds, layer.bytes)]
+        output = " x ".join(map(str, layer.output or ())) or "scalar"
+        rows.append((cut(layer.name), layer.operator, output, *numbers, _ranges(layer.launches or ())))
     yield from table(rows, "lllrrrl")
 
 
@@ -55,76 +56,75 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
-def _operators(report: Mapping[str, Any]) -> Iterator[str]:
-    counts = report["operators"]
+def _operators(report: InspectReport) -> Iterator[str]:
+    counts = report.operators
     if counts:
         yield f"\noperators ({sum(counts.values())})"
         yield from table([(f"{n}", op) for op, n in counts.items()], "rl")
 
 
-def _parameters(report: Mapping[str, Any]) -> Iterator[str]:
-    found = report["parameters"]
-    if found:
-        yield f"\nparameters  {found['arrays']} arrays, {found['elements']:,} elements, {size(found['bytes'])}"
+def _parameters(report: InspectReport) -> Iterator[str]:
+    found = report.parameters
+    if found is not None:
+        yield f"\nparameters  {found.arrays} arrays, {found.elements:,} elements, {size(found.bytes)}"
 
 
-def _memory(report: Mapping[str, Any]) -> Iterator[str]:
-    if not report["memory"]:
+def _memory(report: InspectReport) -> Iterator[str]:
+    if report.memory is None:
         return
     yield "\nmemory"
-    yield from table([(name, size(n)) for name, n in report["memory"].items()], "lr")
+    yield from table([(name, size(n)) for name, n in vars(report.memory).items()], "lr")
 
 
-def _code(report: Mapping[str, Any]) -> Iterator[str]:
-    if not report["memory"]:
+def _code(report: InspectReport) -> Iterator[str]:
+    if report.memory is None:
         return
-    kernels = {launch["kernel"] for launch in (*report["launches"], *report["prepare"])}
-    seconds = report["compile_seconds"]
+    kernels = {launch.kernel for launch in (*report.launches, *report.prepare)}
+    seconds = report.compile_seconds
     compiled = "" if seconds is None else f", compiled in {1e3 * seconds:.0f} ms"
-    yield f"\ncode  {len(kernels)} kernels, {size(report['code_bytes'])}{compiled}"
-    if report["target"]:
-        target = report["target"]
-        yield f"      for {target['cpu']}, vectors of {target['vector_bits']} bits, {target['threads']} threads"
+    yield f"\ncode  {len(kernels)} kernels, {size(report.code_bytes)}{compiled}"
+    if report.target is not None:
+        target = report.target
+        yield f"      for {target.cpu}, vectors of {target.vector_bits} bits, {target.threads} threads"
 
 
-def _launches(report: Mapping[str, Any]) -> Iterator[str]:
-    for name, title in (("prepare", "prepared once"), ("launches", "launches")):
-        if report[name]:
-            yield f"\n{title} ({len(report[name])})"
-            yield from _launch_table(report[name], report["profiled_seconds"] if name == "launches" else None)
+def _launches(report: InspectReport) -> Iterator[str]:
+    sections = ("prepared once", report.prepare, None), ("launches", report.launches, report.profiled_seconds)
+    for title, launches, total in sections:
+        if launches:
+            yield f"\n{title} ({len(launches)})"
+            yield from _launch_table(launches, total)
 
 
-def _launch_table(launches: Sequence[Mapping[str, Any]], total: float | None) -> Iterator[str]:
+def _launch_table(launches: Sequence[Launch], total: float | None) -> Iterator[str]:
     timed = total is not None
     rows = [("kind", "units", "kernel", *(("us", "%") if timed else ()), "region")]
     for launch in launches:
-        times = (f"{1e6 * launch['seconds']:.1f}", f"{100 * launch['seconds'] / total:.1f}") if total else ()
-        units = f"{launch['count']}" + (f"/{launch['grain']}" if launch["grain"] > 1 else "")
-        rows.append((launch["kind"], units, _short_symbol(launch["kernel"]), *times, cut(launch["label"])))
+        seconds = launch.seconds or 0.0
+        times = (f"{1e6 * seconds:.1f}", f"{100 * seconds / total:.1f}") if total else ()
+        units = f"{launch.count}" + (f"/{launch.grain}" if launch.grain > 1 else "")
+        rows.append((launch.kind, units, _short_symbol(launch.kernel), *times, cut(launch.label)))
     yield from table(rows, "lrl" + ("rr" if timed else "") + "l")
 
 
-def _fallbacks(report: Mapping[str, Any]) -> Iterator[str]:
+def _fallbacks(report: InspectReport) -> Iterator[str]:
     """The contractions that no schedule supports, with the reason."""
-    found = [launch for launch in (*report["prepare"], *report["launches"]) if launch["fallback"]]
+    found = [launch for launch in (*report.prepare, *report.launches) if launch.fallback]
     if found:
         yield f"\nplain loops ({len(found)})"
-        yield from table([(cut(launch["label"]), launch["fallback"]) for launch in found], "ll")
+        yield from table([(cut(launch.label), launch.fallback) for launch in found], "ll")
 
 
-def _by_kind(report: Mapping[str, Any]) -> Iterator[str]:
-    total = report["profiled_seconds"]
+def _by_kind(report: InspectReport) -> Iterator[str]:
+    total = report.profiled_seconds
     if total is None:
         return
-    seconds: Counter[str] = Counter()
-    count: Counter[str] = Counter()
-    for launch in report["launches"]:
-        seconds[launch["kind"]] += launch["seconds"]
-        count[launch["kind"]] += 1
+    kinds: dict[str, list[float]] = {}
+    for launch in report.launches:
+        kinds.setdefault(launch.kind, []).append(launch.seconds or 0.0)
+    found = sorted(kinds.items(), key=lambda pair: -sum(pair[1]))
     yield f"\ntime  {1e3 * total:.3f} ms, launches one by one"
-    rows = [
-        (k, str(count[k]), f"{1e3 * s:.3f} ms", f"{100 * s / (total or 1):.1f} %") for k, s in seconds.most_common()
-    ]
+    rows = [(kind, str(len(x)), f"{1e3 * sum(x):.3f} ms", f"{100 * sum(x) / (total or 1):.1f} %") for kind, x in found]
     yield from table(rows, "lrrr")
 
 

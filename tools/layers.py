@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import Any
 
 from ..ir.dialects.core import Call, Scan, products_of
 from ..ir.dialects.mx.operator import Operator
@@ -13,36 +12,31 @@ from ..passes.decompose import Decompose
 from ..passes.manager import Context, Options, run_passes
 from ..runtime.devices import HOST
 from .models import Model
+from .schemas.inspect import Layer
 
-Record = dict[str, Any]
 
-
-def describe_layers(model: Model, graph: Graph, program: Program) -> list[Record]:
-    """A record for each node of the graph, in order.
-
-    `parameters` are elements of parameters that no earlier layer has, `multiply_adds` those of convolutions and
-    products, `bytes` the size of the outputs, and `launches` the numbers of the launches that compute the layer.
-    """
+def describe_layers(model: Model, graph: Graph, program: Program) -> tuple[Layer, ...]:
+    """The nodes of the graph, in order."""
     products = multiply_adds(run_passes((Decompose(),), graph, Context(HOST.target, Options())))
     launches = _launches(program)
     counted: set[str] = set()
-    found: list[Record] = []
+    found: list[Layer] = []
     for node in graph.nodes:
         assert isinstance(node.op, Operator)
         own = [v for v in node.inputs if v.node is None and v.name in model.parameters and v.name not in counted]
         counted.update(v.name for v in own)
         found.append(
-            {
-                "name": node.name,
-                "operator": node.op.mx_name(),
-                "output": list(node.outputs[0].type.shape) if node.outputs else [],
-                "parameters": sum(v.type.size for v in own),
-                "multiply_adds": products[node.name],
-                "bytes": sum(v.type.nbytes for v in node.outputs),
-                "launches": launches[node.name],
-            }
+            Layer(
+                name=node.name,
+                operator=node.op.mx_name(),
+                output=node.outputs[0].type.shape if node.outputs else (),
+                parameters=sum(v.type.size for v in own),
+                multiply_adds=products[node.name],
+                bytes=sum(v.type.nbytes for v in node.outputs),
+                launches=tuple(launches[node.name]),
+            )
         )
-    return found
+    return tuple(found)
 
 
 def _launches(program: Program) -> dict[str, list[int]]:

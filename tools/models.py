@@ -145,11 +145,11 @@ def data_types(model: Model, given: InputShapes, batch: int = 1) -> dict[str, Te
     return {name: _complete(name, found) for name in names}
 
 
-def known_shapes(model: Model) -> dict[str, list[int | None] | None]:
+def known_shapes(model: Model) -> dict[str, tuple[int | None, ...] | None]:
     """The shapes of the inputs that are not parameters, as far as the model determines them. None: not known."""
     found = _infer(model, {}, {})
     shapes = {name: found.shape(name) for name in model.data_names}
-    return {n: None if s is None else [None if e is UNKNOWN else int(e) for e in s] for n, s in shapes.items()}
+    return {n: None if s is None else tuple(None if e is UNKNOWN else int(e) for e in s) for n, s in shapes.items()}
 
 
 def no_such_input(name: str, names: Sequence[str]) -> UsageError:

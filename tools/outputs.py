@@ -6,19 +6,19 @@ import io
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..frontend.artifacts import write_atomically
 from ..ir.lazy_dataclass import dataclass
 from .errors import ToolError, UsageError
+from .schemas.record import real
+from .schemas.run import Class, Output, Row
 
 _CLASSES = 5  # the fewest columns of an output that looks like scores of classes
 _ROWS = 8
-
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -121,65 +121,66 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^\w.-]", "_", name).lstrip(".") or "output"
 
 
-def describe(outputs: Mapping[str, np.ndarray], show: Classes) -> list[Record]:
-    """A record for each output: type, range, and the best classes of its rows if it looks like scores of classes."""
-    found: list[Record] = []
+def describe(outputs: Mapping[str, np.ndarray], show: Classes) -> tuple[Output, ...]:
+    """The type and range of each output, and the best classes of its rows if it looks like scores of classes."""
+    found: list[Output] = []
     for name, array in outputs.items():
-        record = {"name": name, "dtype": array.dtype.name, "shape": list(array.shape), **_range(array)}
-        if _looks_like_classes(array):
-            record["rows"] = [_best(row, show) for row in array]
-        found.append(record)
-    return found
+        rows = tuple(_best(row, show) for row in array) if _looks_like_classes(array) else None
+        output = Output(name=name, dtype=array.dtype.name, shape=array.shape, rows=rows)
+        found.append(_with_range(output, array))
+    return tuple(found)
 
 
-def summary(records: Sequence[Record]) -> Iterator[str]:
-    """The records as lines of text, with a line for each class of the first rows."""
-    width = max((len(record["name"]) for record in records), default=0)
-    for record in records:
-        extents = ", ".join(map(str, record["shape"]))
-        yield f"{record['name']:{width}}  {record['dtype']} ({extents}){_range_text(record)}"
-        rows = record.get("rows", ())
+def summary(outputs: Sequence[Output]) -> Iterator[str]:
+    """The outputs as lines of text, with a line for each class of the first rows."""
+    width = max((len(output.name) for output in outputs), default=0)
+    for output in outputs:
+        extents = ", ".join(map(str, output.shape))
+        yield f"{output.name:{width}}  {output.dtype} ({extents}){_range_text(output)}"
+        rows = output.rows or ()
         for number, row in enumerate(rows[:_ROWS]):
-            yield f"  row {number}" + (f": {row['nan']} of {record['shape'][1]} values are NaN" if row["nan"] else "")
-            yield from _class_lines(row["classes"])
+            yield f"  row {number}" + (f": {row.nan} of {output.shape[1]} values are NaN" if row.nan else "")
+            yield from _class_lines(row.classes)
         if len(rows) > _ROWS:
             yield f"  ... and {len(rows) - _ROWS} more rows"
 
 
-def _class_lines(classes: Sequence[Record]) -> Iterator[str]:
-    width = max((len(str(found["label"])) for found in classes), default=0)
+def _class_lines(classes: Sequence[Class]) -> Iterator[str]:
+    width = max((len(str(found.label)) for found in classes), default=0)
     for found in classes:
-        yield f"    {found['label']!s:{width}}  {found['value']:.4g}"
+        yield f"    {found.label!s:{width}}  {float(found.value):.4g}"
 
 
-def _range(array: np.ndarray) -> Record:
+def _with_range(output: Output, array: np.ndarray) -> Output:
     if not array.size or array.dtype.kind not in "fiu":
-        return {}
+        return output
     wide = array.astype(np.float64)
     if not np.isfinite(wide).all():
-        return {"not_finite": int((~np.isfinite(wide)).sum())}
-    return {"min": float(wide.min()), "mean": float(wide.mean()), "max": float(wide.max())}
+        return replace(output, not_finite=int((~np.isfinite(wide)).sum()))
+    return replace(output, min=float(wide.min()), mean=real(float(wide.mean())), max=float(wide.max()))
 
 
-def _range_text(record: Record) -> str:
-    if "not_finite" in record:
-        return f"  {record['not_finite']} of {np.prod(record['shape'])} values are not finite"
-    return f"  min {record['min']:.6g}, mean {record['mean']:.6g}, max {record['max']:.6g}" if "min" in record else ""
+def _range_text(output: Output) -> str:
+    if output.not_finite:
+        return f"  {output.not_finite} of {np.prod(output.shape)} values are not finite"
+    if output.min is None or output.mean is None:
+        return ""
+    return f"  min {output.min:.6g}, mean {float(output.mean):.6g}, max {output.max:.6g}"
 
 
 def _looks_like_classes(array: np.ndarray) -> bool:
     return array.ndim == 2 and array.dtype.kind == "f" and array.shape[1] >= _CLASSES and array.shape[0] > 0
 
 
-def _best(row: np.ndarray, show: Classes) -> Record:
+def _best(row: np.ndarray, show: Classes) -> Row:
     """The best classes of a row; none if it contains NaN."""
     values = row.astype(np.float64)
     missing = int(np.isnan(values).sum())
     if missing:
-        return {"nan": missing, "classes": []}
+        return Row(nan=missing, classes=())
     if show.softmax:
         values = np.exp(values - values.max())
         values /= values.sum()
-    best = np.argsort(-values, kind="stable")[: show.count].tolist()
-    names = show.labels or range(len(values))
-    return {"nan": 0, "classes": [{"class": i, "label": names[i], "value": float(values[i])} for i in best]}
+    best: list[int] = np.argsort(-values, kind="stable")[: show.count].tolist()
+    names: dict[int, str] = dict(enumerate(show.labels))
+    return Row(nan=0, classes=tuple(Class(class_=i, label=names.get(i, i), value=real(float(values[i]))) for i in best))

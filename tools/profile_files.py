@@ -1,4 +1,4 @@
-"""A profile as JSON, as CSV and as a Chrome trace."""
+"""A profile as a report for JSON, as CSV and as a Chrome trace."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import Any
 
 from .profile_report import Profile
 from .profile_rows import Row
+from .schemas import profile as schema
 
 Record = dict[str, Any]
 
@@ -17,52 +19,51 @@ _PROGRAM, _FIRST_THREAD = 0, 1
 """Numbers of the tracks of a trace: the launches of the program, and the threads."""
 
 
-def as_json(profile: Profile) -> Record:
-    """Sizes in bytes, times in seconds, rates per second. What is not known is None."""
-    least, p50, p90 = profile.seconds
-    peaks, machine = profile.peaks, profile.machine
-    return {
-        "model": profile.model,
-        "inputs": [{"name": n, "dtype": dtype, "shape": list(shape)} for n, dtype, shape in profile.inputs],
-        "machine": {"cpu": machine.cpu, "vector_bits": machine.vector_bits, "threads": machine.threads},
-        "peaks": {
-            "flop_per_second": peaks.operations,
-            "bytes_per_second": peaks.bandwidth,
-            "cache_bytes_per_second": peaks.cache_bandwidth,
-        },
-        "missing_parameters": profile.missing,
-        "runs": profile.runs,
-        "seconds": {"min": least, "p50": p50, "p90": p90},
-        "launch_seconds": profile.launch_seconds,
-        "between_seconds": profile.between_seconds,
-        "layers": [row_record(row, profile) for row in profile.layers],
-        "launches": [row_record(row, profile) for row in profile.launches],
-        "total": row_record(profile.total, profile),
-    }
+def report(profile: Profile) -> schema.ProfileReport:
+    """The profile with all numbers of its rows."""
+    peaks = profile.peaks
+    return schema.ProfileReport(
+        model=profile.model,
+        inputs=profile.inputs,
+        machine=profile.machine,
+        peaks=schema.Peaks(
+            flop_per_second=peaks.operations,
+            bytes_per_second=peaks.bandwidth,
+            cache_bytes_per_second=peaks.cache_bandwidth,
+        ),
+        missing_parameters=profile.missing,
+        runs=profile.runs,
+        seconds=profile.seconds,
+        launch_seconds=profile.launch_seconds,
+        between_seconds=profile.between_seconds,
+        layers=tuple(_whole_row(row, profile) for row in profile.layers),
+        launches=tuple(_whole_row(row, profile) for row in profile.launches),
+        total=_whole_row(profile.total, profile),
+    )
 
 
-def row_record(row: Row, profile: Profile) -> Record:
-    """One row with all of its numbers, by name."""
-    return {
-        "name": row.name,
-        "operators": list(row.operators),
-        "launches": list(row.launches),
-        "kind": row.kind,
-        "kernel": row.kernel,
-        "seconds": row.seconds,
-        "share": row.seconds / profile.launch_seconds if profile.launch_seconds else None,
-        "threads": row.threads,
-        "multiply_adds": _whole(row.multiply_adds),
-        "flop": _whole(row.operations),
-        "bytes": _whole(row.nbytes),
-        "flop_per_second": rate(row.operations, row),
-        "bytes_per_second": rate(row.nbytes, row),
-        "flop_per_byte": row.intensity,
-        "roof_share": row.roof_share(profile.peaks),
-        "bound": row.bound(profile.peaks) or None,
-        "winograd": row.winograd,
-        "fallback": row.fallback or None,
-    }
+def _whole_row(row: Row, profile: Profile) -> schema.Row:
+    """One row with all of its numbers."""
+    return schema.Row(
+        name=row.name,
+        operators=row.operators,
+        launches=row.launches,
+        kind=row.kind,
+        kernel=row.kernel,
+        seconds=row.seconds,
+        share=row.seconds / profile.launch_seconds if profile.launch_seconds else None,
+        threads=row.threads,
+        multiply_adds=_whole(row.multiply_adds),
+        flop=_whole(row.operations),
+        bytes=_whole(row.nbytes),
+        flop_per_second=rate(row.operations, row),
+        bytes_per_second=rate(row.nbytes, row),
+        flop_per_byte=row.intensity,
+        roof_share=row.roof_share(profile.peaks),
+        bound=row.bound(profile.peaks),
+        winograd=row.winograd,
+        fallback=row.fallback or None,
+    )
 
 
 def rate(amount: float | None, row: Row) -> float | None:
@@ -75,18 +76,17 @@ def _whole(amount: float | None) -> int | None:
 
 
 def as_csv(profile: Profile, rows: Sequence[Row]) -> bytes:
-    """A line for each row, with the columns of `row_record`. Lists are joined by spaces."""
-    records = [row_record(row, profile) for row in (*rows, profile.total)]
+    """A line for each row, with the columns of `schema.Row`. Lists are joined by spaces."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+    writer = csv.DictWriter(text, [field.name for field in fields(schema.Row)], lineterminator="\n")
     writer.writeheader()
-    for record in records[:-1]:
-        writer.writerow({key: _cell(value) for key, value in record.items()})
+    for row in rows:
+        writer.writerow({key: _cell(value) for key, value in vars(_whole_row(row, profile)).items()})
     return text.getvalue().encode()
 
 
 def _cell(value: Any) -> Any:
-    return " ".join(map(str, value)) if isinstance(value, list) else value
+    return " ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
 # --- trace ------------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def _launch_events(profile: Profile) -> Iterator[Record]:
     begins, ends = times.launches()
     zero = int(begins.min(initial=int(ends.max(initial=0))))
     for n, row in enumerate(profile.launches):
-        record = {k: v for k, v in row_record(row, profile).items() if v not in (None, [], False)}
+        record = {k: v for k, v in vars(_whole_row(row, profile)).items() if v not in (None, (), False)}
         yield _event(row.name, _PROGRAM, int(begins[n]), int(ends[n]), zero, record)
         for worker in range(times.begin.shape[1]):
             if times.begin[n, worker]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,19 +12,22 @@ from ..frontend.compiled import CompiledModel
 from ..runtime.devices import HOST
 from ..runtime.host.probes import RunTimes
 from .errors import UsageError
-from .inspect_model import memory_name
+from .inspect_model import arguments
 from .model_files import ModelFiles, find_model
 from .models import data_types, load_model, refuse_weights
 from .outputs import check_file, check_writable, write_file
 from .parameters import require_parameters
 from .peaks import Peaks, measure_peaks
 from .plots import check_plot
-from .profile_files import as_csv, as_json, as_trace
-from .profile_report import Machine, Profile
+from .profile_files import as_csv, as_trace, report
+from .profile_report import Profile
 from .profile_rows import Row, launch_rows, layer_rows, total_row
 from .profile_source import Source, compiled_source, symbol_source, timed_runs
 from .profile_text import as_text
 from .progress import Progress
+from .schemas.common import Machine
+from .schemas.print_json import as_json
+from .schemas.profile import Times
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         seconds, runs = _measure(source.model, options.repeat)
     profile = _profile(source, seconds, runs, peaks)
     rows = profile.layers if options.by == "layer" else profile.launches
-    print(json.dumps(as_json(profile), indent=1) if options.json else as_text(profile, rows, options.top))
+    print(as_json("profile", report(profile)) if options.json else as_text(profile, rows, options.top))
     for path, content in _contents(options, profile, rows).items():
         write_file(path, content())
     if options.plot is not None:
@@ -100,11 +102,11 @@ def _profile(source: Source, seconds: Sequence[float], runs: Sequence[RunTimes],
     least, p50, p90 = (float(np.percentile(seconds, p)) for p in (0, 50, 90))
     return Profile(
         model=model.name,
-        inputs=[(a.name, memory_name(a.type), a.type.shape) for a in model.inputs],
-        machine=Machine(target.cpu, target.vector_bits, HOST.threads),
+        inputs=arguments(model.inputs),
+        machine=Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=HOST.threads),
         peaks=peaks,
         runs=len(seconds),
-        seconds=(least, p50, p90),
+        seconds=Times(min=least, p50=p50, p90=p90),
         between_seconds=float(np.median(pauses)) / 1e9,
         layers=layer_rows(program, launches, source.operators),
         launches=launches,

@@ -8,30 +8,24 @@ from ..ir.lazy_dataclass import dataclass
 from ..runtime.host.probes import RunTimes
 from .peaks import Peaks
 from .profile_rows import Row
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What the code is compiled for, and the number of threads that run it."""
-
-    cpu: str
-    vector_bits: int
-    threads: int
+from .schemas.common import Argument, Machine
+from .schemas.profile import Times
 
 
 @dataclass(frozen=True)
 class Profile:
-    """`seconds` are the times of whole runs: the least, p50 and p90. `between_seconds` is the time of a run between
+    """`machine` is what the code is compiled for, and the number of threads that run it. `seconds` are the times of
+    whole runs. `between_seconds` is the time of a run between
     its launches, in which threads wait for each other. `launches` and `layers` are rows with median times, `total`
     is all work in the time of a whole run. `timeline` are the times of one run, an average one.
     `missing` is the number of parameters without values, which are inputs."""
 
     model: str
-    inputs: Sequence[tuple[str, str, tuple[int, ...]]]
+    inputs: tuple[Argument, ...]
     machine: Machine
     peaks: Peaks
     runs: int
-    seconds: tuple[float, float, float]
+    seconds: Times
     between_seconds: float
     layers: Sequence[Row]
     launches: Sequence[Row]

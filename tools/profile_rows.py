@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from ..ir.lazy_dataclass import dataclass
 from ..ir.program import Launch, Program
@@ -45,10 +46,10 @@ class Row:
             return None
         return peaks.least_seconds(self.operations, self.nbytes) / self.seconds
 
-    def bound(self, peaks: Peaks) -> str:
-        """What limits the speed: "compute" or "memory"; "" if that is not known."""
+    def bound(self, peaks: Peaks) -> Literal["compute", "memory"] | None:
+        """What limits the speed; None if that is not known."""
         if self.operations is None or self.nbytes is None:
-            return ""
+            return None
         return "memory" if peaks.is_memory_bound(self.operations, self.nbytes) else "compute"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .inspect_text import cut, table
+from .inspect_text import cut, table, type_text
 from .profile_files import rate
 from .profile_report import Profile
 from .profile_rows import Row
@@ -22,8 +22,8 @@ def as_text(profile: Profile, rows: Sequence[Row], top: int | None) -> str:
 def _head(profile: Profile) -> Iterator[str]:
     machine, peaks = profile.machine, profile.peaks
     yield profile.model
-    for name, dtype, shape in profile.inputs:
-        yield f"  {name}  {dtype} ({', '.join(map(str, shape))})"
+    for given in profile.inputs:
+        yield f"  {given.name}  {type_text(given)}"
     yield f"  {machine.cpu}, vectors of {machine.vector_bits} bits, {machine.threads} threads"
     cache = "" if peaks.cache_bandwidth is None else f", last cache {peaks.cache_bandwidth / 1e9:.1f} GB/s"
     yield f"  measured peaks: {peaks.operations / 1e9:.1f} GFLOP/s, memory {peaks.bandwidth / 1e9:.1f} GB/s{cache}"
@@ -49,7 +49,7 @@ def _cells(profile: Profile, row: Row) -> Sequence[str]:
         _number(rate(row.nbytes, row), 1e9),
         _number(row.intensity, 1),
         _number(row.roof_share(peaks), 0.01, 0),
-        row.bound(peaks),
+        row.bound(peaks) or "",
         f"{row.threads:.1f}",
         "LOOPS" if row.fallback else "Winograd" if row.winograd else "",
     )
@@ -60,7 +60,7 @@ def _number(value: float | None, unit: float, digits: int = 1) -> str:
 
 
 def _total(profile: Profile) -> Iterator[str]:
-    times = ", ".join(f"{n} {1e3 * t:.3f} ms" for n, t in zip(("min", "p50", "p90"), profile.seconds, strict=True))
+    times = ", ".join(f"{name} {1e3 * value:.3f} ms" for name, value in vars(profile.seconds).items())
     yield f"\nrun  {times} of {profile.runs} runs"
     sums = f"launches {1e3 * profile.launch_seconds:.3f} ms, between them {1e3 * profile.between_seconds:.3f} ms"
     yield f"     {sums} (medians of each)"
@@ -77,7 +77,7 @@ def _notes(profile: Profile) -> Iterator[str]:
     if profile.fallbacks:
         yield f"\nplain loops ({len(profile.fallbacks)})"
         yield from table([(cut(row.name), row.fallback) for row in profile.fallbacks], "ll")
-    if profile.launches and profile.seconds[1] > _DISTURBED * (profile.launch_seconds + profile.between_seconds):
+    if profile.launches and profile.seconds.p50 > _DISTURBED * (profile.launch_seconds + profile.between_seconds):
         yield "\nwhole runs take longer than their launches: other processes use the CPUs, or launches are short"
     if profile.missing:
         yield f"\n{profile.missing} parameters have no value: they are inputs, so each run packs them again (kind pack)"

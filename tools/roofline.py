@@ -62,7 +62,9 @@ def _title(profile: Profile, shown: Sequence[Row]) -> str:
     hidden = len(profile.launches) - len(shown)
     share = 1 - sum(row.seconds for row in shown) / (profile.launch_seconds or 1)
     more = f"; not shown: {hidden} without operations, {100 * share:.0f} % of the time" if hidden else ""
-    total = f"{1e3 * profile.seconds[1]:.3g} ms a run, {machine.threads} threads, vectors of {machine.vector_bits} bits"
+    total = (
+        f"{1e3 * profile.seconds.p50:.3g} ms a run, {machine.threads} threads, vectors of {machine.vector_bits} bits"
+    )
     return f"{profile.model}: {total}\narea of a dot: its time{more}"
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,10 @@ from .model_files import ModelFiles, find_model
 from .models import bind, load_model, refuse_weights
 from .outputs import Classes, check_labels, check_output, check_place, describe, summary, write_outputs
 from .progress import Progress
+from .schemas.print_json import as_json
+from .schemas.run import RunReport, RunTimes
 
 _REPEAT, _WARMUP = 20, 2
-_PERCENTILES = (50, 90, 99)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,15 +44,12 @@ def run(options: argparse.Namespace) -> int:
             seconds = [_timed(model, arrays)[0] for _ in range(repeat)]
     results = dict(zip(model.output_names, first[1], strict=True))
     check_labels(results, show.labels)
-    report = {
-        "model": model.name,
-        "target": settings().target,
-        "outputs": describe(results, show),
-        "first_seconds": first[0],
-        **(_percentiles(seconds, len(arrays[0]) if arrays and arrays[0].ndim else 1) if seconds else {}),
-    }
+    outputs = describe(results, show)
+    report = RunReport(model=model.name, target=settings().target, outputs=outputs, first_seconds=first[0])
+    if seconds:
+        report = _repeated(report, seconds, len(arrays[0]) if arrays and arrays[0].ndim else 1)
     if options.json:
-        print(json.dumps(report, indent=1))
+        print(as_json("run", report))
     else:
         _print(report)
     if options.output is not None:
@@ -69,22 +67,22 @@ def _timed(model: CompiledModel, arrays: Sequence[np.ndarray]) -> tuple[float, l
     return time.perf_counter() - start, results
 
 
-def _percentiles(seconds: Sequence[float], batch: int) -> dict[str, Any]:
-    """The times of runs and their distribution, and how many elements of a batch they computed per second."""
-    shown = {"min": min(seconds), "mean": sum(seconds) / len(seconds)}
-    shown |= {f"p{p}": float(np.percentile(seconds, p)) for p in _PERCENTILES}
+def _repeated(report: RunReport, seconds: Sequence[float], batch: int) -> RunReport:
+    """The report with the times of runs and their distribution, and how many elements they computed per second."""
+    p50, p90, p99 = (float(np.percentile(seconds, p)) for p in (50, 90, 99))
+    shown = RunTimes(min=min(seconds), mean=sum(seconds) / len(seconds), p50=p50, p90=p90, p99=p99)
     speed = batch * len(seconds) / sum(seconds)
-    return {"runs": len(seconds), "seconds": shown, "samples": list(seconds), "batch": batch, "per_second": speed}
+    return replace(report, runs=len(seconds), seconds=shown, samples=tuple(seconds), batch=batch, per_second=speed)
 
 
-def _print(report: Mapping[str, Any]) -> None:
-    for line in summary(report["outputs"]):
+def _print(report: RunReport) -> None:
+    for line in summary(report.outputs):
         print(line)
-    print(f"first run of {report['model']}: {1e3 * report['first_seconds']:.3g} ms ({report['target']})")
-    if "seconds" in report:
-        shown = ((f"p{p}", report["seconds"][f"p{p}"]) for p in _PERCENTILES)
+    print(f"first run of {report.model}: {1e3 * report.first_seconds:.3g} ms ({report.target})")
+    if report.seconds is not None:
+        shown = (("p50", report.seconds.p50), ("p90", report.seconds.p90), ("p99", report.seconds.p99))
         times = ", ".join(f"{name} {1e3 * value:.3g} ms" for name, value in shown)
-        print(f"{report['runs']} runs: {times}; {report['per_second']:.4g} per second, {report['batch']} at a time")
+        print(f"{report.runs} runs: {times}; {report.per_second:.4g} per second, {report.batch} at a time")
 
 
 def _program_and_inputs(

@@ -7,7 +7,6 @@ the rest.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -18,6 +17,7 @@ from ..runtime.devices import HOST
 from ..runtime.host.probes import RunTimes
 from ..runtime.host.threads import LARGEST_POOL
 from .errors import UsageError
+from .inspect_model import memory_name
 from .model_files import ModelFiles
 from .models import Model, data_types, load_model
 from .nested_launches import Nested, nested_launches
@@ -25,7 +25,9 @@ from .parameters import require_parameters
 from .profile_rows import Row, launch_rows
 from .profile_source import Source, symbol_source, timed_runs
 from .progress import Progress
-from .simulation_report import Simulation, as_json, as_text
+from .schemas.common import Argument
+from .schemas.print_json import as_json
+from .simulation_report import Simulation, as_text, report
 from .thread_model import LaunchWork, ThreadCosts, predict
 
 _LAUNCH_COST, _CHUNK_COST, _BANDWIDTH = 1.0, 100.0, 200.0
@@ -50,8 +52,9 @@ def run_simulation(files: ModelFiles, options: argparse.Namespace) -> int:
                 found[threads] = single if threads == 1 else launch_works(model, types, threads, options.repeat)
     costs = _costs(options)
     predictions = {threads: [predict(work, threads, costs) for work in works] for threads, works in found.items()}
-    simulation = Simulation(files.name, types, costs, sum(work.seconds for work in single), predictions)
-    print(json.dumps(as_json(simulation), indent=1) if options.json else as_text(simulation, options.top))
+    inputs = tuple(Argument(name=name, dtype=memory_name(t), shape=t.shape) for name, t in types.items())
+    simulation = Simulation(files.name, inputs, costs, sum(work.seconds for work in single), predictions)
+    print(as_json("simulation", report(simulation)) if options.json else as_text(simulation, options.top))
     return 0
 
 

@@ -1,14 +1,13 @@
-"""A simulation of threads as text and as JSON."""
+"""A simulation of threads as text, and as a report for JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from ..ir.lazy_dataclass import dataclass
-from ..ir.types import TensorType
-from .inspect_model import memory_name
-from .inspect_text import cut, table
+from .inspect_text import cut, table, type_text
+from .schemas import profile as schema
+from .schemas.common import Argument
 from .thread_model import Limit, Prediction, ThreadCosts
 
 _SHOWN = 8
@@ -21,7 +20,7 @@ class Simulation:
     launches by the number of threads that it is compiled for."""
 
     model: str
-    inputs: Mapping[str, TensorType]
+    inputs: tuple[Argument, ...]
     costs: ThreadCosts
     seconds: float
     predictions: Mapping[int, Sequence[Prediction]]
@@ -68,8 +67,8 @@ def as_text(simulation: Simulation, top: int | None) -> str:
 def _head(simulation: Simulation) -> Iterator[str]:
     costs = simulation.costs
     yield simulation.model
-    for name, t in simulation.inputs.items():
-        yield f"  {name}  {memory_name(t)} ({', '.join(map(str, t.shape))})"
+    for given in simulation.inputs:
+        yield f"  {given.name}  {type_text(given)}"
     yield "  predictions from times on one thread, not measurements (mxforge help threads)"
     launch, chunk = f"launch {1e6 * costs.launch:.2f} us x log2(threads)", f"chunk {1e9 * costs.chunk:.0f} ns"
     yield f"  assumed: {launch}, {chunk}, memory {costs.bandwidth / 1e9:.0f} GB/s"
@@ -116,39 +115,41 @@ def _losses(simulation: Simulation, top: int) -> Iterator[str]:
     yield from table([("limit", "lost us", "%", "launches", "units", "chunks", "layer"), *rows], "lrrrrrl")
 
 
-def as_json(simulation: Simulation) -> dict[str, Any]:
-    """Times in seconds. `lost` is the time beyond an even division of the work, by cause."""
+def report(simulation: Simulation) -> schema.SimulationReport:
+    """The simulation with all launches."""
     costs = simulation.costs
-    return {
-        "model": simulation.model,
-        "inputs": [{"name": n, "dtype": memory_name(t), "shape": list(t.shape)} for n, t in simulation.inputs.items()],
-        "launch_cost": costs.launch,
-        "chunk_cost": costs.chunk,
-        "bytes_per_second": costs.bandwidth,
-        "seconds": simulation.seconds,
-        "threads": [_record(simulation, threads) for threads in simulation.predictions],
-    }
+    return schema.SimulationReport(
+        model=simulation.model,
+        inputs=simulation.inputs,
+        launch_cost=costs.launch,
+        chunk_cost=costs.chunk,
+        bytes_per_second=costs.bandwidth,
+        seconds=simulation.seconds,
+        threads=tuple(_prediction(simulation, threads) for threads in simulation.predictions),
+    )
 
 
-def _record(simulation: Simulation, threads: int) -> dict[str, Any]:
-    work, seconds, lost = _sum(simulation.predictions[threads])
-    return {
-        "threads": threads,
-        "seconds": seconds,
-        "speed_up": simulation.seconds / seconds if seconds else None,
-        "work_seconds": work,
-        "lost": {str(limit): value for limit, value in lost.items()},
-        "launches": [
-            {
-                "name": p.work.name,
-                "count": p.work.count,
-                "grain": p.work.grain,
-                "chunks": p.chunks,
-                "work_seconds": p.work.seconds,
-                "seconds": p.seconds,
-                "bytes": None if p.work.nbytes is None else round(p.work.nbytes),
-                "lost": {str(limit): value for limit, value in p.lost.items()},
-            }
-            for p in simulation.predictions[threads]
-        ],
-    }
+def _prediction(simulation: Simulation, threads: int) -> schema.Prediction:
+    predictions = simulation.predictions[threads]
+    work, seconds, lost = _sum(predictions)
+    return schema.Prediction(
+        threads=threads,
+        seconds=seconds,
+        speed_up=simulation.seconds / seconds if seconds else None,
+        work_seconds=work,
+        lost={str(limit): value for limit, value in lost.items()},
+        launches=tuple(_launch(p) for p in predictions),
+    )
+
+
+def _launch(p: Prediction) -> schema.PredictedLaunch:
+    return schema.PredictedLaunch(
+        name=p.work.name,
+        count=p.work.count,
+        grain=p.work.grain,
+        chunks=p.chunks,
+        work_seconds=p.work.seconds,
+        seconds=p.seconds,
+        bytes=None if p.work.nbytes is None else round(p.work.nbytes),
+        lost={str(limit): value for limit, value in p.lost.items()},
+    )

@@ -4,7 +4,7 @@
 
 An identity is that of `CpuTarget` without tuned schedules, so a table is used only for the instruction set, caches and
 threads it was measured on. The disk cache has one file for each identity. See `codegen/llvm/schedule/tuned.py` for
-entries.
+entries, and `tuning_file.py` for the schema of files.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import json
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from ...codegen.llvm.schedule.tuned import Tuned, schedule_of
+from ...codegen.llvm.schedule.tuned import Tuned
 from ...ir.settings import settings
 from ..atomic import write_atomically
 from ..cache import DiskCache, default_cache
+from ..compiler_identity import compiler_identity
 
 if TYPE_CHECKING:
     from ...codegen.llvm.schedule.tuned import Entry
@@ -53,12 +54,9 @@ def identity(target: CpuTarget) -> str:
 
 
 def stored_entries(target: CpuTarget, cache: DiskCache | None = None) -> Mapping[str, Entry]:
-    """The table of the disk cache; empty if it has none, or one of another format."""
+    """The table of the disk cache; empty if it has none."""
     data = (cache or default_cache()).get(_cache_key(target))
-    try:
-        return {} if data is None else _tables(data, check=False).get(identity(target), {})
-    except TuningError:
-        return {}  # of another format
+    return {} if data is None else _tables(data).get(identity(target), {})
 
 
 def store_entries(entries: Mapping[str, Entry], target: CpuTarget, cache: DiskCache | None = None) -> None:
@@ -71,11 +69,19 @@ def _cache_key(target: CpuTarget) -> str:
 
 
 def read_tables(file: Path) -> Tables:
-    """The tables of a file. OSError if it cannot be read, and TuningError if it is no such file."""
-    try:
-        return _tables(file.read_bytes())
-    except TuningError as error:
-        raise TuningError(f"{file}: {error}") from None
+    """The tables of a file. OSError if it cannot be read, and TuningError if it is no such file.
+
+    The disk cache remembers which files are right, so that later processes need not import pydantic.
+    """
+    data = file.read_bytes()
+    cache, key = default_cache(), sha256(f"right file of {compiler_identity()}\0".encode() + data).hexdigest()
+    if cache.get(key) is None:
+        from .tuning_file import problem_of
+
+        if problem := problem_of(data):
+            raise TuningError(f"{file}: {problem}")
+        cache.put(key, b"")
+    return _tables(data)
 
 
 def write_tables(file: Path, tables: Tables) -> None:
@@ -88,24 +94,6 @@ def _text(tables: Tables) -> bytes:
     return (json.dumps({"format": FORMAT, "tables": listed}, indent=1) + "\n").encode()
 
 
-def _tables(data: bytes, check: bool = True) -> dict[str, dict[str, Entry]]:
-    """The tables in `data`. Entries are not checked if this process's cache wrote them: that would load more code."""
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError):
-        raise TuningError("is not JSON") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT or not isinstance(content.get("tables"), list):
-        raise TuningError(f"is not a file of tuned schedules of format {FORMAT}: mxforge tune writes such files")
-    return dict(_table(table, check) for table in content["tables"])
-
-
-def _table(table: Any, check: bool) -> tuple[str, dict[str, Entry]]:
-    target, kernels = (table.get(n) for n in ("target", "kernels")) if isinstance(table, dict) else (None, None)
-    if not isinstance(target, str) or not isinstance(kernels, dict):
-        raise TuningError("a table lacks its target or its kernels: tune the model again")
-    for key, entry in cast("dict[str, Any]", kernels).items() if check else ():
-        try:
-            schedule_of(entry if isinstance(entry, dict) else {})
-        except ValueError as error:
-            raise TuningError(f"the schedule of kernel {key}: {error}") from None
-    return target, kernels
+def _tables(data: bytes) -> Tables:
+    """The tables in `data`, which is right."""
+    return {table["target"]: table["kernels"] for table in json.loads(data)["tables"]}

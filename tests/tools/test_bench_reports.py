@@ -15,8 +15,9 @@ from mxforge.tools.bench import model_workloads
 from mxforge.tools.bench.measure import Failure, Figures, Outcome, Participant, measure
 from mxforge.tools.bench.plot import draw
 from mxforge.tools.bench.process import WorkerError
-from mxforge.tools.bench.report import Conditions, Measured, as_json, as_text, rate_text, summary_as_text
+from mxforge.tools.bench.report import Conditions, Measured, as_text, rate_text, report, summary_as_text
 from mxforge.tools.progress import Progress
+from mxforge.tools.schemas.bench import Measurement
 
 SECONDS = {"mxforge": 1e-3, "mxnet": 2e-3, "onnxruntime": 4e-3, "numpy": 1e-6}
 
@@ -211,10 +212,12 @@ def test_a_failure_of_mxforge_keeps_other_measurements(
 
 
 def test_percentiles_and_rates() -> None:
-    found = as_json(measured())["programs"][1]
-    assert [found[name] for name in ("min", "p50", "p90", "p99")] == pytest.approx([2e-3, 4e-3, 5.6e-3, 5.96e-3])
-    assert (found["min_ratio"], found["p50_ratio"]) == (2, 2)
-    assert found["per_second"] == pytest.approx(2 * 3 / 12e-3)
+    only = report([measured()])
+    assert isinstance(only, Measurement)
+    found = only.programs[1]
+    assert [found.min, found.p50, found.p90, found.p99] == pytest.approx([2e-3, 4e-3, 5.6e-3, 5.96e-3])
+    assert (found.min_ratio, found.p50_ratio) == (2, 2)
+    assert found.per_second == pytest.approx(2 * 3 / 12e-3)
     assert [rate_text(r) for r in (1.234, 99.96, 123456.7)] == ["1.23", "100", "123457"]
 
 

@@ -108,7 +108,9 @@ def test_a_model_without_shapes(mxforge: Any, convnet: Path) -> None:
     assert "parameters  15 arrays" in done.out and "--input-shape NAME=" in done.out and "launches" in done.out
     report = json.loads(mxforge("inspect", convnet, "--json").out)
     assert report["inputs"] == [{"name": "data", "shape": None, "dtype": None}]
-    assert report["layers"][0] == {"name": "convnet_conv0_fwd", "operator": "Convolution"}
+    known = {key: value for key, value in report["layers"][0].items() if value is not None}
+    assert known == {"name": "convnet_conv0_fwd", "operator": "Convolution"}
+    assert report["memory"] is None and report["target"] is None
     assert report["launches"] == []
 
 

@@ -15,9 +15,11 @@ import pytest
 from mxforge.runtime.host import probes
 from mxforge.runtime.host.probes import RunTimes
 from mxforge.tools import peaks
-from mxforge.tools.profile_report import Machine, Profile
+from mxforge.tools.profile_report import Profile
 from mxforge.tools.profile_rows import Row
 from mxforge.tools.profile_text import as_text
+from mxforge.tools.schemas.common import Machine
+from mxforge.tools.schemas.profile import Times
 
 SHAPE = ("--input-shape", "data=2,3,32,32")
 QUICK = ("--repeat", "2")
@@ -175,11 +177,11 @@ def test_disturbed_runs_are_named() -> None:
     none = np.zeros((1, 1), np.int64)
     quiet = Profile(
         model="net",
-        inputs=[],
-        machine=Machine("cpu", 256, 2),
+        inputs=(),
+        machine=Machine(cpu="cpu", vector_bits=256, threads=2),
         peaks=peaks.Peaks(1e12, 1e11, None),
         runs=3,
-        seconds=(1.0e-3, 1.1e-3, 1.2e-3),
+        seconds=Times(min=1.0e-3, p50=1.1e-3, p90=1.2e-3),
         between_seconds=1e-5,
         layers=[row],
         launches=[row],
@@ -188,7 +190,9 @@ def test_disturbed_runs_are_named() -> None:
     )
     assert "other processes" not in as_text(quiet, quiet.layers, None)
     assert "last cache" not in as_text(quiet, quiet.layers, None)  # its size is not known
-    assert "other processes" in as_text(replace(quiet, seconds=(1.0e-3, 2.0e-3, 3.0e-3)), quiet.layers, None)
+    assert "other processes" in as_text(
+        replace(quiet, seconds=Times(min=1.0e-3, p50=2.0e-3, p90=3.0e-3)), quiet.layers, None
+    )
 
 
 def test_csv(mxforge: Any, convnet: Path, tmp_path: Path) -> None:

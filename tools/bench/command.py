@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -15,12 +14,13 @@ from ...frontend.artifacts import write_atomically
 from ..errors import ToolError, UsageError
 from ..plots import check_plot, save_figure
 from ..progress import Progress
+from ..schemas.print_json import as_json
 from .calls import measure_calls
 from .grammar import ALONE, MANY
 from .measure import Failure, Participant, measure
 from .model_workloads import model_workloads
 from .plot import draw
-from .report import EXPLANATION, Conditions, Measured, as_json, as_markdown, as_text, summary_as_text
+from .report import EXPLANATION, Conditions, Measured, as_markdown, as_text, report, summary_as_text
 from .shapes import measure_shapes
 from .workloads import Workload, suite_workloads
 
@@ -103,7 +103,7 @@ def _say(error: str) -> int:
 def _write(done: Sequence[Measured], options: argparse.Namespace) -> None:
     """Write the files of all measurements so far."""
     if options.json not in (None, _STDOUT):
-        write_atomically(options.json, f"{_json(done)}\n".encode())
+        write_atomically(options.json, f"{as_json('bench', report(done))}\n".encode())
     if options.markdown is not None:
         write_atomically(options.markdown, as_markdown(done).encode())
 
@@ -111,18 +111,13 @@ def _write(done: Sequence[Measured], options: argparse.Namespace) -> None:
 def _finish(done: Sequence[Measured], options: argparse.Namespace) -> None:
     """Report what belongs to all measurements."""
     if options.json == _STDOUT:
-        print(_json(done))
+        print(as_json("bench", report(done)))
     else:
         print(EXPLANATION)
         if len(done) > 1:
             print(f"\n{summary_as_text(done)}")
     if options.plot is not None:
         save_figure(draw(done), options.plot)
-
-
-def _json(done: Sequence[Measured]) -> str:
-    found = [as_json(measured) for measured in done]
-    return json.dumps(found[0] if len(found) == 1 else found, indent=1)
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

@@ -1,14 +1,14 @@
-"""Formats figures as text, Markdown and JSON."""
+"""Formats figures as text and Markdown, and as a report for JSON."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ...ir.lazy_dataclass import dataclass
+from ..schemas import bench as schema
+from ..schemas.record import real
 from .measure import Figures, Outcome
 
 Row = tuple[str, ...]
@@ -201,23 +201,46 @@ def _markdown_table(rows: Sequence[Row]) -> list[str]:
     return ["| " + " | ".join(row) + " |" for row in (rows[0], ruler, *rows[1:])]
 
 
-def as_json(measured: Measured) -> dict[str, Any]:
+def report(done: Sequence[Measured]) -> schema.BenchReport:
     """All measurements; times are in seconds, sizes in bytes."""
-    return {
-        **asdict(measured.conditions),
-        "cpu": cpu_name(),
-        "programs": [_program_as_json(f, measured) for f in measured.outcome.figures],
-        "failures": [asdict(failure) for failure in measured.outcome.failures],
-    }
+    found = tuple(_measurement(measured) for measured in done)
+    return found[0] if len(found) == 1 else found
 
 
-def _program_as_json(found: Figures, measured: Measured) -> dict[str, Any]:
+def _measurement(measured: Measured) -> schema.Measurement:
+    conditions, outcome = measured.conditions, measured.outcome
+    return schema.Measurement(
+        workload=conditions.workload,
+        shapes={name: tuple(shape) for name, shape in conditions.shapes.items()},
+        batch=conditions.batch,
+        threads=conditions.threads,
+        repeat=conditions.repeat,
+        tolerance=conditions.tolerance,
+        cpu=cpu_name(),
+        programs=tuple(_program(f, measured) for f in outcome.figures),
+        failures=tuple(schema.Failure(engine=f.engine, reason=f.reason) for f in outcome.failures),
+    )
+
+
+def _program(found: Figures, measured: Measured) -> schema.Program:
     ours = measured.ours
-    return {
-        **asdict(found),
-        "min": found.least,
-        **{f"p{percent}": found.percentile(percent) for percent in (50, 90, 99)},
-        "min_ratio": found.least / ours.least,
-        "p50_ratio": found.median / ours.median,
-        "per_second": found.rate(measured.conditions.batch),
-    }
+    return schema.Program(
+        engine=found.engine,
+        version=found.version,
+        python=found.python,
+        imported=found.imported,
+        cold=found.cold,
+        warm=found.warm,
+        peak=found.peak,
+        cold_peak=found.cold_peak,
+        difference=None if found.difference is None else real(found.difference),
+        calls=found.calls,
+        samples=tuple(found.samples),
+        min=found.least,
+        p50=found.percentile(50),
+        p90=found.percentile(90),
+        p99=found.percentile(99),
+        min_ratio=found.least / ours.least,
+        p50_ratio=found.median / ours.median,
+        per_second=found.rate(measured.conditions.batch),
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 
 from ...frontend.dtypes import from_memory, to_memory
@@ -16,6 +15,7 @@ from ..inputs import complete_inputs, types_and_arrays
 from ..model_files import find_model
 from ..models import Model, load_model, model_graph, parameter_memory
 from ..progress import Progress
+from ..schemas.print_json import as_json
 from ..tune.subjects import trained_parameters
 from .bisection import Bisection
 from .compare import Array
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         types, arrays = types_and_arrays(model, options)
         progress.step(f"bisecting {model.name}")
         findings = _bisect(model, types, arrays, options)
-    print(json.dumps(findings.as_json(), indent=1) if options.json else findings.as_text())
+    print(as_json("bisect", findings.report()) if options.json else findings.as_text())
     return 0 if findings.fault is None else 1
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
+from typing import Literal
 
 from ...ir.lazy_dataclass import dataclass
+from ..schemas import bisect as schema
+from ..schemas.record import real
 from .compare import Difference
 
 
@@ -33,11 +35,14 @@ class Kernel:
     region: str
 
 
+FaultKind = Literal["pass", "kernel", "memory", "program"]
+
+
 @dataclass(frozen=True)
 class Fault:
-    """The first wrong numbers. `kind` is "pass", "kernel", "memory" or "program"; `what` names it in one sentence."""
+    """The first wrong numbers. `what` names the fault in one sentence."""
 
-    kind: str
+    kind: FaultKind
     what: str
     graph: str
     differences: Sequence[Difference] = ()
@@ -64,10 +69,10 @@ class Findings:
             lines.append(f"  {stage.step:{width}}  {_stage_text(stage)}")
         return "\n".join([*lines, "", *_fault_lines(self.fault, self.kernels)])
 
-    def as_json(self) -> dict[str, Any]:
+    def report(self) -> schema.BisectReport:
         """The report for `--json`."""
-        stages = [{"graph": s.graph, "step": s.step, **_difference_json(s.worst)} for s in self.stages]
-        return {"stages": stages, "kernels": self.kernels, "fault": _fault_json(self.fault)}
+        stages = tuple(_stage(stage) for stage in self.stages)
+        return schema.BisectReport(stages=stages, kernels=self.kernels, fault=self.fault and _fault(self.fault))
 
 
 def _stage_text(stage: Stage) -> str:
@@ -91,29 +96,51 @@ def _fault_lines(fault: Fault | None, kernels: int) -> list[str]:
     return lines
 
 
-def _difference_json(found: Difference | None) -> dict[str, Any]:
+def _stage(stage: Stage) -> schema.Stage:
+    found = stage.worst
     if found is None:
-        return {"output": None}
-    return {
-        "output": found.name,
-        "dtype": found.type.dtype.full_name,
-        "shape": list(found.type.shape),
-        "largest": found.largest,
-        "allowed": found.allowed,
-        "wrong_elements": found.count,
-    }
+        return schema.Stage(graph=stage.graph, step=stage.step)
+    return schema.Stage(
+        graph=stage.graph,
+        step=stage.step,
+        output=found.name,
+        dtype=found.type.dtype.full_name,
+        shape=found.type.shape,
+        largest=real(found.largest),
+        allowed=real(found.allowed),
+        wrong_elements=found.count,
+    )
 
 
-def _fault_json(fault: Fault | None) -> dict[str, Any] | None:
-    if fault is None:
-        return None
-    differences = [
-        {**_difference_json(d), "index": list(d.index), "found": d.found, "expected": d.expected}
-        for d in fault.differences
-    ]
-    kernel = None if fault.kernel is None else {k: _plain(v) for k, v in vars(fault.kernel).items()}
-    return {"kind": fault.kind, "what": fault.what, "graph": fault.graph, "differences": differences, "kernel": kernel}
+def _fault(fault: Fault) -> schema.Fault:
+    kernel = fault.kernel
+    differences = tuple(_difference(d) for d in fault.differences)
+    return schema.Fault(
+        kind=fault.kind,
+        what=fault.what,
+        graph=fault.graph,
+        differences=differences,
+        kernel=kernel
+        and schema.Kernel(
+            layers=tuple(kernel.layers),
+            operators=tuple(kernel.operators),
+            launches=tuple(kernel.launches),
+            symbols=tuple(kernel.symbols),
+            schedule=tuple(kernel.schedule),
+            region=kernel.region,
+        ),
+    )
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str) else list(value)
+def _difference(found: Difference) -> schema.Difference:
+    return schema.Difference(
+        output=found.name,
+        dtype=found.type.dtype.full_name,
+        shape=found.type.shape,
+        largest=real(found.largest),
+        allowed=real(found.allowed),
+        wrong_elements=found.count,
+        index=found.index,
+        found=real(found.found),
+        expected=real(found.expected),
+    )

@@ -27,7 +27,7 @@ from ...runtime.host.stepped_run import SteppedRun
 from ...runtime.tensor_memory import read_tensor, stored
 from .compare import Array, Difference, compare
 from .disturb import rounding_noise
-from .findings import Fault, Kernel
+from .findings import Fault, FaultKind, Kernel
 
 _REGION_LINES = 60
 _UNDETERMINED = (HostCallback, SymmetricEigen)
@@ -178,7 +178,7 @@ class KernelCheck:
 
     # -- what a kernel is
 
-    def _fault(self, kind: str, what: str, group: _Group, differences: Sequence[Difference] = ()) -> Fault:
+    def _fault(self, kind: FaultKind, what: str, group: _Group, differences: Sequence[Difference] = ()) -> Fault:
         program = self.compiled.program
         launches = (*program.prepare, *program.launches)
         layers = list(dict.fromkeys(name for node in group.nodes for name in layer_names(node)))

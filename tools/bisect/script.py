@@ -14,6 +14,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ from ...runtime.tensor_memory import read_tensor
 from ...runtime.watch import watch
 from ..errors import ToolError
 from ..exec_program import environment
+from ..schemas.bisect import BisectReport
+from ..schemas.print_json import as_json
 from .bisection import Bisection, lowered, noise_of, random_values
 from .compare import Array
 from .findings import Fault, Findings, Stage
@@ -67,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         status = end.code
     finally:
         watch(HOST, None)
-        print(json.dumps(watcher.as_json(), indent=1) if given["json"] else watcher.as_text(), flush=True)
+        print(as_json("bisect", watcher.report()) if given["json"] else watcher.as_text(), flush=True)
     if watcher.fault is not None:
         return 1
     if isinstance(status, str):
@@ -130,10 +133,10 @@ class Watch:
         omitted = f"; {self.python} call Python functions and were not compared" if self.python else ""
         return f"mxforge bisect: {self.compared} runs of {self.programs} programs compared, and none is wrong{omitted}"
 
-    def as_json(self) -> dict[str, Any]:
+    def report(self) -> BisectReport:
         """The report for `--json`."""
-        counts = {"programs": self.programs, "compared_runs": self.compared, "not_compared": self.python}
-        return {**counts, **self.findings.as_json()}
+        found = self.findings.report()
+        return replace(found, programs=self.programs, compared_runs=self.compared, not_compared=self.python)
 
     def _check(self, graph: Graph, options: Options, inputs: Sequence[Array], found: Sequence[Array]) -> None:
         if self.fault is not None:

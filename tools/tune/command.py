@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +16,8 @@ from ..models import data_types, load_model, model_graph
 from ..outputs import check_file
 from ..parameters import require_parameters
 from ..progress import Progress
-from .report import as_json, as_text
+from ..schemas.print_json import as_json
+from .report import as_text, report
 from .search import Found, search
 from .subjects import Prediction, TrainingStep
 
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         _store(found, target.untuned, output, tables)
     if not found.climbs:
         raise ToolError(f"{model.name} has no kernel with a schedule: there is nothing to tune")
-    print(json.dumps(as_json(found, model.name, output), indent=1) if options.json else as_text(found, output))
+    print(as_json("tune", report(found, model.name, output)) if options.json else as_text(found, output))
     return _INTERRUPTED if found.interrupted else 0
 
 

@@ -1,15 +1,16 @@
-"""What a search found, as text for a terminal and as JSON."""
+"""What a search found, as text for a terminal and as a report for JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ...codegen.llvm.schedule.kinds import Schedule
 from ...codegen.llvm.schedule.tuned import entry_of
 from ...runtime.cache import default_enabled
 from ..inspect_text import cut, table
+from ..schemas.record import real
+from ..schemas.tune import TunedKernel, TuneReport
 from .search import Climb, Found
 
 _KINDS = {
@@ -82,29 +83,29 @@ def _total(found: Found, output: Path) -> Iterator[str]:
     yield f"stored in {output}{' and in the disk cache' if default_enabled() else ''}"
 
 
-def as_json(found: Found, name: str, output: Path) -> dict[str, Any]:
-    """The same with names that contain the units, and whole schedules."""
-    return {
-        "model": name,
-        "file": str(output),
-        "rounds": found.rounds,
-        "interrupted": found.interrupted,
-        "seconds_before": found.before,
-        "seconds_after": found.after,
-        "kernels": [_record(key, climb) for key, climb in found.climbs.items()],
-    }
+def report(found: Found, name: str, output: Path) -> TuneReport:
+    """The same with whole schedules."""
+    return TuneReport(
+        model=name,
+        file=str(output),
+        rounds=found.rounds,
+        interrupted=found.interrupted,
+        seconds_before=found.before,
+        seconds_after=found.after,
+        kernels=tuple(_kernel(key, climb) for key, climb in found.climbs.items()),
+    )
 
 
-def _record(key: str, climb: Climb) -> dict[str, Any]:
-    return {
-        "kernel": key,
-        "layers": list(climb.kernel.layers),
-        "launches": list(climb.kernel.launches),
-        "default_seconds": climb.seconds[0],
-        "best_seconds": climb.seconds[1],
-        "ratio": climb.ratio,
-        "default": entry_of(climb.default),
-        "best": entry_of(climb.best),
-        "tried": len(climb.measured) - 1,
-        "left": len(climb.queue),
-    }
+def _kernel(key: str, climb: Climb) -> TunedKernel:
+    return TunedKernel(
+        kernel=key,
+        layers=climb.kernel.layers,
+        launches=climb.kernel.launches,
+        default_seconds=climb.seconds[0],
+        best_seconds=climb.seconds[1],
+        ratio=real(climb.ratio),
+        default=entry_of(climb.default),
+        best=entry_of(climb.best),
+        tried=len(climb.measured) - 1,
+        left=len(climb.queue),
+    )

@@ -1,18 +1,29 @@
 """The classes of schedules: frozen dataclasses of numbers. The other modules of this package derive them, and emitters
 follow them.
+
+The bounds of numbers are those of files of tuned schedules; `spaces.py` knows which schedules compute a kernel.
 """
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from ....ir.bounds import Within
 from ....ir.lazy_dataclass import dataclass
+
+Few = Annotated[int, Within(1, 64)]
+"""Registers, or elements of one."""
+Size = Annotated[int, Within(0, (1 << 31) - 1)]
+Part = Annotated[int, Within(1, (1 << 31) - 1)]
+"""A size that is not 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile:
     """The accumulators of a micro-kernel: `rows` output points times `vectors` registers of output channels."""
 
-    rows: int
-    vectors: int
+    rows: Few
+    vectors: Few
 
 
 class Schedule:
@@ -41,15 +52,15 @@ class TileSchedule(ContractionSchedule):
     channels for each step of the reduction. `pack_rows`: the left operand of a product is packed in blocks of rows.
     """
 
-    lanes: int
+    lanes: Few
     main: RegisterTile
     last: RegisterTile | None
-    points: int
-    panels: int
-    steps: int = 0
+    points: Part
+    panels: Size
+    steps: Size = 0
     reduction_outside: bool = False
-    prefetch: int = 0
-    ahead: int = 0
+    prefetch: Size = 0
+    ahead: Size = 0
     pack: bool = True
     pack_rows: bool = False
 
@@ -66,14 +77,14 @@ class WinogradSchedule(ContractionSchedule):
     time; 0: they are stored transformed.
     """
 
-    output: int
-    lanes: int
+    output: Few
+    lanes: Few
     main: RegisterTile
     last: RegisterTile | None
-    tiles: int
+    tiles: Part
     fused: bool
-    prefetch: int = 0
-    expand: int = 0
+    prefetch: Size = 0
+    expand: Size = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +93,9 @@ class DepthwiseSchedule(ContractionSchedule):
     computed at a time. A unit of parallel work is `rows` rows of one image and vector of channels.
     """
 
-    lanes: int
-    columns: int
-    rows: int
+    lanes: Few
+    columns: Few
+    rows: Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,13 +109,13 @@ class WinogradGradientSchedule(ContractionSchedule):
     launch transforms all tiles, and a second one multiplies `channels` input channels by all filters.
     """
 
-    lanes: int
+    lanes: Few
     main: RegisterTile
     last: RegisterTile | None
-    tiles: int
-    channels: int
+    tiles: Part
+    channels: Part
     fused: bool
-    parts: int = 1
+    parts: Part = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +125,9 @@ class DepthwiseGradientSchedule(ContractionSchedule):
     of parallel work is one vector of channels.
     """
 
-    lanes: int
-    columns: int
-    rows: int
+    lanes: Few
+    columns: Few
+    rows: Part
 
 
 COLUMNS_OF_UNIT = 48
@@ -137,11 +148,11 @@ class GemvSchedule(ContractionSchedule):
     `part`: the elements of the reduction that are read of many channels before the next elements (0: all).
     """
 
-    lanes: int
-    rows: int
-    channels: int
-    part: int = 0
-    ahead: int = 0
+    lanes: Few
+    rows: Part
+    channels: Part
+    part: Size = 0
+    ahead: Size = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,14 +165,14 @@ class WeightGradientSchedule(ContractionSchedule):
     of filters, in a unit of parallel work.
     """
 
-    lanes: int
-    merged: int
+    lanes: Few
+    merged: Part
     main: RegisterTile
     last: RegisterTile | None
-    steps: int
-    positions: int
-    weights: int
-    panels: int
+    steps: Size
+    positions: Part
+    weights: Part
+    panels: Size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,12 +185,12 @@ class LoopChoice(Schedule):
     rows that are computed together. `grain`: units in the smallest piece of work of a thread.
     """
 
-    vector: int
-    shared: int
-    block: int
-    unroll: int
-    interleave: int
-    grain: int
+    vector: Annotated[int, Within(-1, 63)]
+    shared: Annotated[int, Within(0, 64)]
+    block: Size
+    unroll: Few
+    interleave: Few
+    grain: Part
 
 
 KINDS: tuple[type[Schedule], ...] = (

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ....ir.kernel import Kernel
     from .kinds import Schedule
 
-Entry = Mapping[str, object]
+Value = str | int | bool | list[int] | None
+Entry = Mapping[str, Value]
 
 
 class Tuned:
@@ -53,11 +54,11 @@ def kernel_key(kernel: Kernel, parameters: frozenset[str]) -> str:
     return structural_hash(kernel, tuple(i for i, b in enumerate(kernel.buffers) if b.name in parameters))
 
 
-def entry_of(schedule: Schedule) -> dict[str, object]:
+def entry_of(schedule: Schedule) -> dict[str, Value]:
     """The entry of a schedule."""
     from .kinds import RegisterTile
 
-    found: dict[str, object] = {"kind": type(schedule).__name__}
+    found: dict[str, Value] = {"kind": type(schedule).__name__}
     for field in fields(schedule):  # type: ignore[arg-type]
         value = getattr(schedule, field.name)
         found[field.name] = [value.rows, value.vectors] if isinstance(value, RegisterTile) else value
@@ -65,31 +66,18 @@ def entry_of(schedule: Schedule) -> dict[str, object]:
 
 
 def schedule_of(entry: Entry) -> Schedule:
-    """The schedule of an entry. ValueError unless it has the fields of a schedule, of their types."""
-    from .kinds import KINDS
+    """The schedule of an entry. ValueError unless it has the fields of a schedule. Readers of files check the types and
+    the bounds of numbers (`runtime/host/tuning_file.py`)."""
+    from .kinds import KINDS, RegisterTile
 
     known: dict[str, Any] = {kind.__name__: kind for kind in KINDS}
     name = str(entry.get("kind"))
     if name not in known:
         raise ValueError(f"{name!r} is not a kind of schedule: use {', '.join(known)}")
-    types = {f.name: str(f.type) for f in fields(known[name])}
+    names = {f.name for f in fields(known[name])}
     needed = {f.name for f in fields(known[name]) if f.default is MISSING}
     given = set(entry) - {"kind"}
-    if wrong := (given - set(types)) | (needed - given):
-        raise ValueError(f"a {name} has the fields {', '.join(types)}; wrong or missing: {min(wrong)}")
-    return known[name](**{field: _value(field, entry[field], types[field]) for field in types if field in given})
-
-
-def _value(field: str, value: Any, type_name: str) -> object:
-    """The value of a field from JSON. ValueError if it has another type."""
-    from .kinds import RegisterTile
-
-    if type_name == "RegisterTile | None" and value is None:
-        return None
-    if type_name.startswith("RegisterTile"):
-        if isinstance(value, list) and [type(n) for n in cast("list[Any]", value)] == [int, int]:
-            return RegisterTile(*cast("list[int]", value))
-        raise ValueError(f"{field}: {value!r} is not [rows, vectors]")
-    if type(value).__name__ != type_name:
-        raise ValueError(f"{field}: {value!r} is not of type {type_name}")
-    return value
+    if wrong := (given - names) | (needed - given):
+        raise ValueError(f"a {name} has the fields {', '.join(names)}; wrong or missing: {min(wrong)}")
+    values = {f: RegisterTile(*v) if isinstance(v := entry[f], list) else v for f in given}
+    return known[name](**values)
