@@ -22,20 +22,6 @@ ALLOWED = {
 }
 """Imports that close a cycle: patterns of the importing and the imported module."""
 
-FRONTEND = (
-    """artifacts attribute base base_errors context downloads dtypes engine error image_codec libinfo library log
-    lr_scheduler memory method_texts misc name namespace native ndarray_doc notebook random registry rtc symbol_doc
-    torch shapes tracebacks type_flags util""",
-    "ndarray",
-    "autograd binding compiled executor monitored recorded_run symbol",
-    """callback checkpoint custom custom_calls executor_manager image initializer io kvstore metric monitor onnx
-    operator optimizer profiler record_format recordio rnn test_utils visualization""",
-    "gluon model parameter_updates training_loop",
-    "module",
-    "contrib",
-)
-"""The layers of `frontend`, lowest first: modules and packages in its root. See docs/design/frontend.md."""
-
 
 def modules() -> dict[str, Path]:
     """The files of the package by module name below `mxforge`; the package itself is ""."""
@@ -121,14 +107,6 @@ def test_every_allowed_import_exists_and_closes_a_cycle() -> None:
             (a, b) for a, b in edges if all(map(re.fullmatch, pair, (a, b))) and a in reachable(import_graph(), b)
         ]
         assert closing, f"{pair} is not needed any more"
-
-
-def test_the_frontend_imports_downward() -> None:
-    layer = {name: number for number, names in enumerate(FRONTEND) for name in names.split()}
-    edges = [(a.split("."), b.split(".")) for a, found in import_graph().items() for b in found]
-    inside = [(a[1], b[1]) for a, b in edges if a[0] == b[0] == "frontend" and len(a) > 1 and len(b) > 1]
-    assert {path.stem for path in (ROOT / "frontend").glob("[a-z]*")} == set(layer)
-    assert [f"{a} imports {b}" for a, b in inside if layer[a] < layer[b]] == []
 
 
 def test_arrays_do_not_import_modules_above_them() -> None:

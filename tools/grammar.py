@@ -13,7 +13,7 @@ from ..ir.suggestions import suggestion
 from .argument_types import natural, positive, positive_number
 from .bench.grammar import BENCH_EXAMPLES, add_bench_options
 from .bisect.grammar import BISECT_EXAMPLES, fill_bisect
-from .profile_grammar import PROFILE_EXAMPLES, fill_profile
+from .profile.grammar import PROFILE_EXAMPLES, fill_profile
 from .records_grammar import IM2REC_EXAMPLES, REC2IDX_EXAMPLES, fill_im2rec, fill_rec2idx
 from .schemas.catalogue import SCHEMAS
 from .tune.grammar import TUNE_EXAMPLES, add_tuning, fill_tune
@@ -408,7 +408,7 @@ _Fill = Callable[[argparse.ArgumentParser], None]
 _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
     ("run", "Run a model on arrays or images.", "run_model", _RUN_EXAMPLES, _fill_run),
     ("inspect", "Show a model and its compiled program.", "inspect_model", _INSPECT_EXAMPLES, _fill_inspect),
-    ("profile", "Measure each layer against this machine.", "profile_model", PROFILE_EXAMPLES, _fill_profile),
+    ("profile", "Measure each layer against this machine.", "profile.command", PROFILE_EXAMPLES, _fill_profile),
     (
         "bisect",
         "Find the pass or kernel that changes the numbers.",

@@ -17,7 +17,6 @@ from ..ir.types import TensorType
 from ..runtime.compile import compile_program
 from ..runtime.compiled_folder import read_folder
 from ..runtime.devices import HOST
-from ..runtime.host.executable import Executable
 from .errors import ToolError, UsageError
 from .inputs import random_inputs
 from .inspect_text import as_text
@@ -177,10 +176,9 @@ def _launches(program: Program, launches: Iterable[Launch]) -> tuple[schema.Laun
 
 def _profiled(report: InspectReport, model: CompiledModel) -> InspectReport:
     """The report with the time of each launch on random data."""
-    from .launch_times import launch_times
+    from .profile.launch_times import launch_times
 
     executable = model.executable
-    assert isinstance(executable, Executable)
     data = random_inputs({a.name: (a.type.shape, a.type.dtype.memory) for a in model.inputs})
     with model.operands(list(data.values())) as (inputs, outputs):
         times: Sequence[float] = launch_times(executable, inputs, outputs)

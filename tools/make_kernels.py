@@ -11,7 +11,8 @@ compiled once. Programs also run, because a call compiles what the call before i
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 
@@ -21,14 +22,16 @@ from ..frontend.gluon.model_zoo.vision import get_model
 from ..frontend.symbol.symbol import Symbol
 from ..frontend.symbol.to_graph import symbol_to_graph
 from ..frontend.symbol.variable import var
-from ..ir.code_store import MemoryStore
+from ..ir.caches import clear_caches
+from ..ir.code_store import CodeStore, MemoryStore
 from ..ir.graph import Graph
 from ..ir.types import DType, TensorType
 from ..passes.manager import Options
 from ..runtime.atomic import write_atomically
+from ..runtime.compile import storing_kernels
+from ..runtime.devices import HOST
 from ..runtime.host.kernel_library import is_portable, library_file, to_bytes
 from ..runtime.host.machine import X86_LEVELS, cpu_flags, target_from_cpuinfo
-from ..runtime.kernel_capture import kernels_captured
 from . import first_programs
 
 NETWORKS: Mapping[str, int] = {
@@ -87,6 +90,18 @@ def runnable_programs(level: str) -> Iterator[tuple[first_programs.Program, CpuT
         calls = () if target.vector_bits in widths else first_programs.CALLS
         widths.add(target.vector_bits)
         yield from ((program, target) for program in (*calls, *first_programs.NETWORKS))
+
+
+@contextmanager
+def kernels_captured(store: CodeStore, target: CpuTarget) -> Generator[None]:
+    """Compile all that runs in the body for `target`, and find and store code in `store` alone. The machine must have
+    the instructions of the target; its caches, threads and vectors can differ."""
+    clear_caches()
+    try:
+        with HOST.compiling_for(target), storing_kernels(store):
+            yield
+    finally:
+        clear_caches()
 
 
 def write_library(level: str) -> None:

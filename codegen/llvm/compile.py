@@ -16,9 +16,9 @@ from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ...ir.lazy_dataclass import dataclass
 from ...ir.locks import ForkSafeLock, Section
 from ...ir.settings import settings
+from ..statistics import statistics
 from .cpu import Cpu
 
 if TYPE_CHECKING:
@@ -35,15 +35,6 @@ _MASKED_STORE = re.compile(
 )
 _PARSE_ERROR = re.compile(r"<string>:(\d+):\d+: (?:error: )?(.*)")
 
-
-@dataclass
-class Statistics:
-    """Counts what this process has compiled; machine code from a cache is not counted."""
-
-    modules: int = 0
-
-
-statistics = Statistics()
 
 _loading = ForkSafeLock()
 _calls = Section()  # of LLVM: it and its Python binding have locks, which a forked child could inherit locked

@@ -43,13 +43,19 @@ class HostDevice:
 
     @contextmanager
     def compiling_for(self, target: CpuTarget) -> Generator[None]:
-        """Compile programs in the body for a target whose code this machine can run. Programs that are known already
-        keep theirs."""
-        before, self._chosen = self._chosen, target
+        """Compile programs in the body for a target whose code this machine can run, and use at most its threads.
+        Programs that are known already keep theirs."""
+        from .threads import get_pool
+
+        pool = get_pool()
+        before, threads = self._chosen, pool.threads
+        pool.resize(min(threads, target.threads))
+        self._chosen = target
         try:
             yield
         finally:
             self._chosen = before
+            pool.resize(threads)
 
     def refresh(self) -> None:
         """Read the target again when it is next used: its tuned schedules have changed."""

@@ -25,7 +25,7 @@ from mxforge.ir.program import CHAIN, Program
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
 from mxforge.runtime.host.machine import host_target
-from mxforge.tools.work import regions
+from mxforge.tools.profile.work import regions
 
 F32 = DType.F32
 SMALL = 4 << 10

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from compiled import check, compiled, run_program
 from mxforge.codegen.driver import compile_graph
-from mxforge.codegen.llvm.compile import statistics
+from mxforge.codegen.statistics import statistics
 from mxforge.ir.code_store import MemoryStore
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph, Value

@@ -17,7 +17,7 @@ from dynamic_programs import (
     run,
     values_for,
 )
-from mxforge.codegen.llvm.compile import statistics
+from mxforge.codegen.statistics import statistics
 from mxforge.ir.symbolic import is_symbolic
 from mxforge.runtime.host.threads import get_pool, set_num_threads
 from random_program_steps import make_program

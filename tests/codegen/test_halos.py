@@ -17,7 +17,7 @@ from mxforge.ir.program import LAYOUT, Program
 from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, Layout, TensorType
 from mxforge.runtime.host.loader import load_object
-from mxforge.tools.work import Work, regions
+from mxforge.tools.profile.work import Work, regions
 from rewriting import random_inputs, tensor
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.codegen.llvm.compile import statistics
+from mxforge.codegen.statistics import statistics
 from mxforge.frontend.optimizer import fused
 from mxforge.runtime.host.executable import Executable
 from mxforge.runtime.modes import hooks

@@ -11,7 +11,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.codegen import dynamic
-from mxforge.codegen.llvm.compile import statistics
+from mxforge.codegen.statistics import statistics
 from mxforge.frontend.symbol import function as functions
 from mxforge.frontend.symbol.function import SymbolFunction
 from mxforge.ir.caches import clear_caches

@@ -10,7 +10,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge import nd
-from mxforge.codegen.llvm.compile import statistics
+from mxforge.codegen.statistics import statistics
 
 pytest.importorskip("llvmlite.binding")
 Array = np.ndarray

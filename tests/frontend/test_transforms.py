@@ -10,7 +10,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.codegen.llvm.compile import statistics
+from mxforge.codegen.statistics import statistics
 
 made = mx.gluon.data.vision.transforms
 SIZES = [(9, 14), (11, 10), (30, 41), (17, 25), (64, 33), (28, 28)]

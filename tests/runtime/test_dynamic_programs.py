@@ -10,7 +10,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 from dynamic_programs import DYNAMIC, Array, assert_close, graph_of, interpreted, values_for
-from mxforge.codegen.llvm.compile import statistics
+from mxforge.codegen.statistics import statistics
 from mxforge.ir.caches import clear_caches
 from mxforge.ir.program import PACK, Launch, Program
 from mxforge.runtime.compile import dynamic_programs, executable_for

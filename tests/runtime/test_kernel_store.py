@@ -9,8 +9,8 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.codegen.driver import compile_graph
-from mxforge.codegen.llvm.compile import statistics
 from mxforge.codegen.llvm.target import CpuTarget
+from mxforge.codegen.statistics import statistics
 from mxforge.ir.caches import clear_caches
 from mxforge.ir.code_store import MemoryStore
 from mxforge.passes.manager import Options
@@ -18,10 +18,9 @@ from mxforge.runtime.cache import DiskCache
 from mxforge.runtime.host import kernel_library
 from mxforge.runtime.host.kernel_library import KernelLibrary, is_portable, library_file, read_library, to_bytes
 from mxforge.runtime.host.machine import X86_LEVELS, cpu_flags, host_target
-from mxforge.runtime.kernel_capture import kernels_captured
 from mxforge.runtime.kernel_store import KernelStore
 from mxforge.tools.first_programs import CALLS, NETWORKS, Program
-from mxforge.tools.make_kernels import LEVELS, network_graphs, targets
+from mxforge.tools.make_kernels import LEVELS, kernels_captured, network_graphs, targets
 from processes import run_apart
 
 CODES = {"define void @a": b"\xc3", "define void @b": b"\x90\xc3", "third": b""}

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from mxforge.runtime.host import probes
 from mxforge.runtime.host.probes import RunTimes
-from mxforge.tools import peaks
-from mxforge.tools.profile_report import Profile
-from mxforge.tools.profile_rows import Row
-from mxforge.tools.profile_text import as_text
+from mxforge.tools.profile import peaks
+from mxforge.tools.profile.report import Profile
+from mxforge.tools.profile.rows import Row
+from mxforge.tools.profile.text import as_text
 from mxforge.tools.schemas.common import Machine
 from mxforge.tools.schemas.profile import Times
 

@@ -11,8 +11,8 @@ import mxforge as mx
 import pytest
 from mxforge.runtime.host import probes
 from mxforge.runtime.host.threads import get_num_threads, get_pool
-from mxforge.tools.thread_model import LaunchWork as Work
-from mxforge.tools.thread_model import Limit, Prediction, ThreadCosts, chunk_sizes, finish_seconds, predict
+from mxforge.tools.profile.thread_model import LaunchWork as Work
+from mxforge.tools.profile.thread_model import Limit, Prediction, ThreadCosts, chunk_sizes, finish_seconds, predict
 
 SHAPE = ("--input-shape", "data=2,3,32,32")
 SIMULATE = ("--simulate-threads", "8,64", "--repeat", "2")

@@ -91,7 +91,7 @@ def _again(call: Callable[[Any], Any], x: Any) -> float:
 def report(nd: Any, imported: float) -> None:
     """Warm up LLVM, then measure each operator's first call, one call with each further shape, and repeated calls.
     Times are CPU times: a compilation runs on one core, and other processes affect CPU time least."""
-    from ...codegen.llvm.compile import statistics
+    from ...codegen.statistics import statistics
 
     for shape in SHAPES:
         (nd.ones(shape) / 3).wait_to_read()

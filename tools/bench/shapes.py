@@ -107,7 +107,7 @@ class Figures:
 
 def measure_workload(mx: Any, workload: Workload) -> Figures:
     """The figures of one network."""
-    from ...codegen.llvm.compile import statistics
+    from ...codegen.statistics import statistics
 
     net = workload.make(mx)
     net.initialize(mx.init.Xavier())

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from mxforge.codegen.elf.reader import read_architecture
-from mxforge.codegen.llvm.compile import statistics
 from mxforge.codegen.llvm.support import support_module
+from mxforge.codegen.statistics import statistics
 from mxforge.runtime.cache import DiskCache
 from mxforge.runtime.host.machine import host_target, smallest_target
 from mxforge.runtime.host.support_object import OBJECTS, object_name, support_object

@@ -20,7 +20,7 @@ from mxforge.codegen.llvm.support import MOST_CHUNKS_OF_FEW, PIECES
 from mxforge.runtime.host.loader import LoadedObject, load_object
 from mxforge.runtime.host.machine import host_target
 from mxforge.runtime.host.threads import RECORD_BYTES, ThreadPool, get_num_threads, get_pool, set_num_threads
-from mxforge.tools.thread_model import chunk_sizes
+from mxforge.tools.profile.thread_model import chunk_sizes
 
 # touch: a[i] += 1 for i in [begin, end), and the worker's cell of b counts its chunks.
 # meet: returns when a second chunk has started, so two threads must take part.

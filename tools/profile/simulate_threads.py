@@ -12,22 +12,22 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..ir.types import TensorType
-from ..runtime.devices import HOST
-from ..runtime.host.probes import RunTimes
-from ..runtime.host.threads import LARGEST_POOL
-from .errors import UsageError
-from .inspect_model import memory_name
-from .model_files import ModelFiles
-from .models import Model, data_types, load_model
+from ...ir.types import TensorType
+from ...runtime.devices import HOST
+from ...runtime.host.probes import RunTimes
+from ...runtime.host.threads import LARGEST_POOL
+from ..errors import UsageError
+from ..inspect_model import memory_name
+from ..model_files import ModelFiles
+from ..models import Model, data_types, load_model
+from ..parameters import require_parameters
+from ..progress import Progress
+from ..schemas.common import Argument
+from ..schemas.print_json import as_json
 from .nested_launches import Nested, nested_launches
-from .parameters import require_parameters
-from .profile_rows import Row, launch_rows
-from .profile_source import Source, symbol_source, timed_runs
-from .progress import Progress
-from .schemas.common import Argument
-from .schemas.print_json import as_json
+from .rows import Row, launch_rows
 from .simulation_report import Simulation, as_text, report
+from .source import Source, symbol_source, timed_runs
 from .thread_model import LaunchWork, ThreadCosts, predict
 
 _LAUNCH_COST, _CHUNK_COST, _BANDWIDTH = 1.0, 100.0, 200.0

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from ..codegen.driver import compile_steps
-from ..codegen.llvm.target import CpuTarget
-from ..frontend.compiled import CompiledModel, load_compiled
-from ..ir.lazy_dataclass import dataclass
-from ..ir.types import TensorType
-from ..runtime.devices import HOST
-from ..runtime.host.executable import Executable
-from ..runtime.host.probes import TimedRuns
-from .inputs import random_inputs
-from .model_files import ModelFiles
-from .models import Model, bind_executable, model_graph
-from .parameters import parameter_names
+from ...codegen.driver import compile_steps
+from ...codegen.llvm.target import CpuTarget
+from ...frontend.compiled import CompiledModel, load_compiled
+from ...ir.lazy_dataclass import dataclass
+from ...ir.types import TensorType
+from ...runtime.devices import HOST
+from ...runtime.host.executable import Executable
+from ...runtime.host.probes import TimedRuns
+from ..inputs import random_inputs
+from ..model_files import ModelFiles
+from ..models import Model, bind_executable, model_graph
+from ..parameters import parameter_names
 from .work import Region, regions
 
 WARMUP = 2

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from ..ir.lazy_dataclass import dataclass
-from ..ir.program import Launch, Program
+from ...ir.lazy_dataclass import dataclass
+from ...ir.program import Launch, Program
 from .peaks import Peaks
 from .work import Region, Work
 

@@ -11,8 +11,8 @@ from heapq import heapify, heapreplace
 from itertools import pairwise
 from math import log2
 
-from ..codegen.llvm.support import MOST_CHUNKS_OF_FEW
-from ..ir.lazy_dataclass import dataclass
+from ...codegen.llvm.support import MOST_CHUNKS_OF_FEW
+from ...ir.lazy_dataclass import dataclass
 
 CHUNKS_OF_THREAD = 8
 _LONG, _ALIGNED = 1024, 64

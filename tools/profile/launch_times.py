@@ -6,17 +6,17 @@ import ctypes
 import time
 from collections.abc import Sequence
 
-from ..runtime.host.executable import Executable
-from ..runtime.host.threads import RECORD_BYTES, get_pool
+from ...runtime.device import Runnable
+from ...runtime.host.executable import Executable
+from ...runtime.host.threads import RECORD_BYTES, get_pool
 
 
-def launch_times(
-    executable: Executable, inputs: Sequence[int], outputs: Sequence[int], rounds: int = 10
-) -> list[float]:
+def launch_times(executable: Runnable, inputs: Sequence[int], outputs: Sequence[int], rounds: int = 10) -> list[float]:
     """The time of each launch in seconds: the minimum of `rounds` runs of the program on tensors at these addresses.
 
     Each time includes a native call (about a microsecond); a normal run has one such call for all launches.
     """
+    assert isinstance(executable, Executable)
     executable.run(inputs, outputs)  # prepares, and patches the addresses
     instance = executable.take_instance()
     start = instance.records[0].value or 0

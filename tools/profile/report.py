@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.lazy_dataclass import dataclass
-from ..runtime.host.probes import RunTimes
+from ...ir.lazy_dataclass import dataclass
+from ...runtime.host.probes import RunTimes
+from ..schemas.common import Argument, Machine
+from ..schemas.profile import Times
 from .peaks import Peaks
-from .profile_rows import Row
-from .schemas.common import Argument, Machine
-from .schemas.profile import Times
+from .rows import Row
 
 
 @dataclass(frozen=True)

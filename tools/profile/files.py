@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
-from .profile_report import Profile
-from .profile_rows import Row
-from .schemas import profile as schema
+from ..schemas import profile as schema
+from .report import Profile
+from .rows import Row
 
 Record = dict[str, Any]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .inspect_text import cut, table, type_text
-from .profile_files import rate
-from .profile_report import Profile
-from .profile_rows import Row
+from ..inspect_text import cut, table, type_text
+from .files import rate
+from .report import Profile
+from .rows import Row
 
 _DISTURBED = 1.5
 """A whole run that takes so many times its launches was disturbed."""

@@ -6,8 +6,8 @@ import ctypes
 import time
 from functools import cache
 
-from ..ir.lazy_dataclass import dataclass
-from ..runtime.host.threads import RECORD_BYTES, get_pool
+from ...ir.lazy_dataclass import dataclass
+from ...runtime.host.threads import RECORD_BYTES, get_pool
 
 _ROUNDS = 1000
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .plots import new_figure, save_figure
-from .profile_report import Profile
-from .profile_rows import Row
+from ..plots import new_figure, save_figure
+from .report import Profile
+from .rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .argument_types import positive, positive_number, positives
+from ..argument_types import positive, positive_number, positives
 
 PROFILE_EXAMPLES = """\
 examples:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..ir.lazy_dataclass import dataclass
-from .inspect_text import cut, table, type_text
-from .schemas import profile as schema
-from .schemas.common import Argument
+from ...ir.lazy_dataclass import dataclass
+from ..inspect_text import cut, table, type_text
+from ..schemas import profile as schema
+from ..schemas.common import Argument
 from .thread_model import Limit, Prediction, ThreadCosts
 
 _SHOWN = 8

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..ir.lazy_dataclass import dataclass
-from ..runtime.host.machine import last_cache_bytes
-from ..runtime.host.probes import peak_operations, read_bandwidth
-from ..runtime.memory_limit import physical_memory
+from ...ir.lazy_dataclass import dataclass
+from ...runtime.host.machine import last_cache_bytes
+from ...runtime.host.probes import peak_operations, read_bandwidth
+from ...runtime.memory_limit import physical_memory
 
 _LEAST_BYTES = 256 << 20
 _CACHES = 4

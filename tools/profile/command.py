@@ -8,26 +8,26 @@ from pathlib import Path
 
 import numpy as np
 
-from ..frontend.compiled import CompiledModel
-from ..runtime.devices import HOST
-from ..runtime.host.probes import RunTimes
-from .errors import UsageError
-from .inspect_model import arguments
-from .model_files import ModelFiles, find_model
-from .models import data_types, load_model, refuse_weights
-from .outputs import check_file, check_writable, write_file
-from .parameters import require_parameters
+from ...frontend.compiled import CompiledModel
+from ...runtime.devices import HOST
+from ...runtime.host.probes import RunTimes
+from ..errors import UsageError
+from ..inspect_model import arguments
+from ..model_files import ModelFiles, find_model
+from ..models import data_types, load_model, refuse_weights
+from ..outputs import check_file, check_writable, write_file
+from ..parameters import require_parameters
+from ..plots import check_plot
+from ..progress import Progress
+from ..schemas.common import Machine
+from ..schemas.print_json import as_json
+from ..schemas.profile import Times
+from .files import as_csv, as_trace, report
 from .peaks import Peaks, measure_peaks
-from .plots import check_plot
-from .profile_files import as_csv, as_trace, report
-from .profile_report import Profile
-from .profile_rows import Row, launch_rows, layer_rows, total_row
-from .profile_source import Source, compiled_source, symbol_source, timed_runs
-from .profile_text import as_text
-from .progress import Progress
-from .schemas.common import Machine
-from .schemas.print_json import as_json
-from .schemas.profile import Times
+from .report import Profile
+from .rows import Row, launch_rows, layer_rows, total_row
+from .source import Source, compiled_source, symbol_source, timed_runs
+from .text import as_text
 
 
 def run(options: argparse.Namespace) -> int:

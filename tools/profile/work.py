@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
-from ..codegen.driver import Compilation
-from ..codegen.emission import Packing
-from ..codegen.llvm.contract.winograd_pack import WinogradFilters
-from ..codegen.lower import lower_region
-from ..ir.dialects.core import (
+from ...codegen.driver import Compilation
+from ...codegen.emission import Packing
+from ...codegen.llvm.contract.winograd_pack import WinogradFilters
+from ...codegen.lower import lower_region
+from ...ir.dialects.core import (
     LQ,
     LU,
     Call,
@@ -29,13 +29,13 @@ from ..ir.dialects.core import (
     While,
     products_of,
 )
-from ..ir.graph import Graph, Node, Value
-from ..ir.kernel import Affine, AxisValue, Contract, Extent, Kernel, Load, Ref, children, local, walk
-from ..ir.kernel import Expr as Expression
-from ..ir.lazy_dataclass import dataclass
-from ..ir.program import LAYOUT
-from ..ir.types import TensorType
-from ..passes.plan_memory import Sharing, concat_of
+from ...ir.graph import Graph, Node, Value
+from ...ir.kernel import Affine, AxisValue, Contract, Extent, Kernel, Load, Ref, children, local, walk
+from ...ir.kernel import Expr as Expression
+from ...ir.lazy_dataclass import dataclass
+from ...ir.program import LAYOUT
+from ...ir.types import TensorType
+from ...passes.plan_memory import Sharing, concat_of
 
 _UNKNOWN = (While, Cond, HostCallback, Cholesky, TriangularSolve, LU, LQ, SymmetricEigen)
 """Operations of these depend on data, or are not counted."""
