@@ -1,6 +1,7 @@
-"""Reads the tables of a relocatable ELF object, checking each offset and index against the bounds before it is used.
+"""Reads ELF files, checking each offset and index against the bounds before it is used: the tables of a relocatable
+object, and the sections of any file.
 
-Objects come from a disk cache or from a deployed program, so they can be truncated or damaged: LinkError for anything
+Files come from a disk cache or from a deployed program, so they can be truncated or damaged: LinkError for anything
 invalid. The result of `read_object` can be indexed without further checks.
 """
 
@@ -34,6 +35,7 @@ SYMBOL = np.dtype(
 )
 RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 
+_RELOCATABLE = 1
 _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL, _INIT_ARRAY = 2, 3, 4, 8, 9, 14
 _WRITE, _ALLOC, _EXEC, _MERGEABLE, _THREAD_LOCAL = 1, 2, 4, 0x10, 0x400
 _UNDEFINED, _ABSOLUTE = 0, 0xFFF1
@@ -114,6 +116,24 @@ class ObjectFile:
     relocations: list[Relocations]
 
 
+@dataclass(frozen=True, slots=True)
+class FileSection:
+    """A section of a file. `info` is a field whose meaning depends on the section; `content` is empty for a section of
+    zeros."""
+
+    info: int
+    content: bytes
+
+
+def read_sections(data: bytes) -> dict[str, FileSection]:
+    """The sections of a little-endian, 64-bit ELF file by name. LinkError if it is none, or damaged."""
+    table = _section_table(data)
+    return {
+        name: FileSection(int(row["info"]), b"" if row["type"] == _NOBITS else bytes(_content(data, row, name)))
+        for name, row in zip(_section_names(data, table), table, strict=True)
+    }
+
+
 def read_object(data: bytes) -> ObjectFile:
     """The tables of a relocatable object, checked. LinkError if they are invalid."""
     architecture = read_architecture(data)
@@ -128,13 +148,20 @@ def read_object(data: bytes) -> ObjectFile:
 
 def read_architecture(data: bytes) -> Architecture:
     """The architecture of a relocatable object. LinkError if it is not one, or for an unsupported architecture."""
-    header = _table(data, HEADER, 0, 1, "file header")[0]
-    if (header["magic"], header["bits"], header["order"], header["type"]) != (b"\x7fELF", 2, 1, 1):
-        raise LinkError("not a relocatable, little-endian, 64-bit ELF object")
+    header = _header(data)
+    if header["type"] != _RELOCATABLE:
+        raise LinkError("not a relocatable ELF object")
     try:
         return ARCHITECTURES[int(header["machine"])]
     except KeyError:
         raise LinkError(f"object for ELF machine {header['machine']}, which is neither x86-64 nor AArch64") from None
+
+
+def _header(data: bytes) -> np.void:
+    header = _table(data, HEADER, 0, 1, "file header")[0]
+    if (header["magic"], header["bits"], header["order"]) != (b"\x7fELF", 2, 1):
+        raise LinkError("not a little-endian, 64-bit ELF file")
+    return header
 
 
 def _table(data: bytes, kind: np.dtype[np.void], offset: int, count: int, what: str) -> npt.NDArray[np.void]:
@@ -146,14 +173,14 @@ def _table(data: bytes, kind: np.dtype[np.void], offset: int, count: int, what: 
 
 
 def _section_table(data: bytes) -> npt.NDArray[np.void]:
-    header = _table(data, HEADER, 0, 1, "file header")[0]
+    header = _header(data)
     if header["shentsize"] != SECTION.itemsize or header["shnum"] == 0:
         raise LinkError("the object has no section table, or one in an unknown format")
     return _table(data, SECTION, int(header["shoff"]), int(header["shnum"]), "section table")
 
 
 def _section_names(data: bytes, table: npt.NDArray[np.void]) -> list[str]:
-    index = int(_table(data, HEADER, 0, 1, "file header")[0]["shstrndx"])
+    index = int(_header(data)["shstrndx"])
     strings = _strings(data, table, index)
     return [_string(strings, int(offset)) for offset in table["name"]]
 

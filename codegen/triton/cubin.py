@@ -1,6 +1,6 @@
 """Reads the attributes of the kernels of a cubin: registers, bytes of stack, sizes of parameters.
 
-A cubin is an ELF64 file. Section `.nv.info.<kernel>` holds attributes as (format, attribute, size, data); `.nv.info`
+A cubin is an ELF file. Section `.nv.info.<kernel>` holds attributes as (format, attribute, size, data); `.nv.info`
 holds numbers of registers and sizes of stack frames.
 """
 
@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from ...ir.lazy_dataclass import dataclass
+from ..elf.reader import LinkError, read_sections
 
 _SIZED = 4  # the format of attributes that data follow
 _PARAMETERS = (0x17, 0x45)  # EIATTR_KPARAM_INFO and its second version
@@ -27,25 +28,19 @@ class KernelResources:
     parameters: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    name: str
-    info: int
-    data: bytes
-
-
 def read_resources(cubin: bytes, kernel: str) -> KernelResources:
     """The resources of `kernel`. ValueError if the bytes are not a cubin that contains it."""
-    if cubin[:4] != b"\x7fELF":
-        raise ValueError("not a cubin: the ELF header is missing")
-    sections = {s.name: s for s in _sections(cubin)}
+    try:
+        sections = read_sections(cubin)
+    except LinkError as error:
+        raise ValueError(f"not a cubin: {error}") from None
     code, info = sections.get(f".text.{kernel}"), sections.get(f".nv.info.{kernel}")
     if code is None or info is None:
         raise ValueError(f"the cubin does not contain kernel {kernel}")
-    module = [(a, *struct.unpack_from("<II", d)) for a, d in _attributes(sections[".nv.info"].data) if len(d) == 8]
+    module = [(a, *struct.unpack_from("<II", d)) for a, d in _attributes(sections[".nv.info"].content) if len(d) == 8]
     frames = [value for a, _, value in module if a == _FRAME_SIZE]
     registers = [value for a, _, value in module if a == _REGISTER_COUNT] or [code.info >> 24]
-    found = sorted(_parameter(d) for a, d in _attributes(info.data) if a in _PARAMETERS)
+    found = sorted(_parameter(d) for a, d in _attributes(info.content) if a in _PARAMETERS)
     return KernelResources(max(registers), max(frames, default=0), tuple((offset, size) for _, offset, size in found))
 
 
@@ -53,17 +48,6 @@ def _parameter(data: bytes) -> tuple[int, int, int]:
     """(ordinal, offset, size)"""
     _, ordinal, offset, packed = struct.unpack_from("<IHHI", data)
     return ordinal, offset, (packed >> 18) & 0x3FFF
-
-
-def _sections(cubin: bytes) -> Iterator[_Section]:
-    (table,) = struct.unpack_from("<Q", cubin, 0x28)
-    entry, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
-    headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + i * entry) for i in range(count)]
-    text = headers[names][4]
-    for name, kind, _, _, offset, size, _, info, _, _ in headers:
-        end = cubin.index(b"\0", text + name)
-        data = b"" if kind == 8 else cubin[offset : offset + size]  # 8: SHT_NOBITS, no bytes in the file
-        yield _Section(cubin[text + name : end].decode(), info, data)
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

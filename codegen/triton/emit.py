@@ -45,6 +45,13 @@ class TritonSource:
     grid: tuple[Blocks, ...]
     schedule: TritonSchedule
 
+    @property
+    def identity(self) -> str:
+        """A text that determines the compiled kernel, on one target."""
+        s = self.schedule
+        options = s.num_warps, s.num_stages, s.fp_fusion, self.signature, self.constants, sorted(self.divisible)
+        return f"{options}\n{self.text}"
+
     def programs(self, extents: Mapping[str, int] | None = None) -> int:
         """Programs to launch for these run-time extents."""
         return prod(b.count(extents or {}) for b in self.grid)

@@ -1,4 +1,4 @@
-"""Emits the kernels of one program as Triton functions, equal kernels once, and compiles them."""
+"""Emits the kernels of one program as Triton functions, equal kernels once, and compiles those that the store lacks."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ...passes.manager import Context
 from ..chains import ChainedKernel
 from ..emission import Emission, LaunchSpec, Packing
 from ..observe import observe_kernel, observe_text
+from ..statistics import statistics
 from ..target import ALIGNED_BYTES
 from .compile import compile_triton, lower_to_ttir
 from .emit import TritonSource, emit_triton
@@ -62,9 +63,19 @@ class TritonEmitter:
         return None
 
     def code(self) -> tuple[bytes, ...]:
-        return tuple(self._compiled(source).to_bytes() for source in self.sources.values())
+        return tuple(self._stored(source) for source in self.sources.values())
+
+    def _stored(self, source: TritonSource) -> bytes:
+        """The code of a kernel from the store, or compiled."""
+        store = self.context.kernels
+        code = store.find(source.identity)
+        if code is None:
+            code = self._compiled(source).to_bytes()
+            store.add(source.identity, code)
+        return code
 
     def _compiled(self, source: TritonSource) -> KernelCode:
+        statistics.modules += 1
         start = time.perf_counter()
         observe_text(source.name, "py", source.text, _SOURCE, self.context)
         parameters = tuple(kind for _, kind in source.signature)

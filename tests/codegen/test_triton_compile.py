@@ -13,14 +13,18 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed: pip install mxforge[cuda]")
 
 from contraction_kernels import gemm_kernel
+from mxforge.codegen.driver import compile_graph
+from mxforge.codegen.statistics import statistics
 from mxforge.codegen.triton import compile as compiling
 from mxforge.codegen.triton.compile import compile_triton
 from mxforge.codegen.triton.cubin import read_resources
 from mxforge.codegen.triton.emit import TritonSource, emit_triton
 from mxforge.codegen.triton.schedule import schedule_triton
 from mxforge.codegen.triton.target import SM90, GpuTarget
+from mxforge.ir.code_store import MemoryStore
+from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.settings import settings
-from mxforge.ir.types import DType
+from mxforge.ir.types import DType, TensorType
 
 SM80 = GpuTarget(80, 163 << 10, 108)
 BF16 = DType.BF16
@@ -103,6 +107,18 @@ def test_no_code_of_a_folder_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_two_kernels_of_one_name_have_their_own_text() -> None:
     assert compile_triton(gemm_source(64), SM90).ttir != compile_triton(gemm_source(128), SM90).ttir
+
+
+def test_a_stored_kernel_is_not_compiled_again() -> None:
+    b = CoreBuilder("g")
+    x = b.input(TensorType((64, 64), DType.F32), "x")
+    graph, store = b.build([b.exp(x)]), MemoryStore()
+    first = compile_graph(graph, SM90, kernels=store)
+    before = statistics.modules
+    assert compile_graph(graph, SM90, kernels=store).code == first.code
+    assert statistics.modules == before and list(store.code.values()) == list(first.code)
+    wider = replace(gemm_source(64).schedule, num_warps=8)
+    assert replace(gemm_source(64), schedule=wider).identity != gemm_source(64).identity
 
 
 def test_missing_triton_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
