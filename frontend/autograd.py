@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..ir.suggestions import see
 from ..runtime import modes as runtime_modes
-from ..runtime.modes import hooks, modes
+from ..runtime.modes import modes, set_modes
 from .base import MXNetError
 from .ndarray import NDArray, zeros
 from .ndarray.gradients import backward, grad, mark_variables
@@ -65,22 +65,18 @@ class _Scope:
         self._before: list[tuple[bool, bool]] = []
 
     def __enter__(self) -> Self:
-        recording, training = modes.recording, modes.training
-        self._before.append((recording, training))
-        if self._recording is not None and self._recording is not recording:
-            modes.recording = self._recording
-            hooks.count_recording(1 if self._recording else -1)
-        if self._training is not None:
-            modes.training = self._training
+        recording, training = before = modes.recording, modes.training
+        self._before.append(before)
+        set_modes(
+            recording if self._recording is None else self._recording,
+            training if self._training is None else self._training,
+        )
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        recording, modes.training = self._before.pop()
-        if modes.recording is not recording:
-            modes.recording = recording
-            hooks.count_recording(1 if recording else -1)
+        set_modes(*self._before.pop())
 
 
 def record(train_mode: bool = True) -> _Scope:

@@ -47,15 +47,15 @@ Converter = Callable[[Any, Any, Any], tuple[Any, Any]]
 class Hooks:
     """The observers of calls, and what converts their operands before: mixed precision.
 
-    `intercepted` is True while there is an observer or a converter, `watched` while there is one or any thread records.
-    A method of a user's operator in Python runs in the context that `in_python(name)` returns.
+    `intercepted` is True while there is an observer or a converter. `watched` is True also while any thread records or
+    is in training mode. A method of a user's operator in Python runs in the context that `in_python(name)` returns.
     """
 
-    __slots__ = ("_lock", "_recording", "converter", "in_python", "intercepted", "observers", "watched")
+    __slots__ = ("_lock", "_threads", "converter", "in_python", "intercepted", "observers", "watched")
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
-        self._recording = 0
+        self._threads = 0
         self.observers: tuple[Observer, ...] = ()
         self.converter: Converter | None = None
         self.in_python: Callable[[str], AbstractContextManager[object]] = nullcontext
@@ -79,30 +79,43 @@ class Hooks:
             self.converter = converter
             self._refresh()
 
-    def count_recording(self, change: int) -> None:
-        """Change the number of threads that record, by 1 or -1."""
+    def count_thread(self, change: int) -> None:
+        """Change the number of threads that record or are in training mode, by 1 or -1."""
         with self._lock:
-            self._recording += change
-            self.watched = self.intercepted or self._recording > 0
+            self._threads += change
+            self.watched = self.intercepted or self._threads > 0
 
     def _refresh(self) -> None:
         self.intercepted = bool(self.observers) or self.converter is not None
-        self.watched = self.intercepted or self._recording > 0
+        self.watched = self.intercepted or self._threads > 0
 
 
 hooks = Hooks()
 
 
+def are_calls_seen() -> bool:
+    """True while an observer, a converter or the tape of this thread must see calls. False if `hooks.watched` is."""
+    return hooks.intercepted or modes.recording
+
+
+def set_modes(recording: bool, training: bool) -> None:
+    """Set the modes of this thread."""
+    before = modes.recording or modes.training
+    modes.recording, modes.training = recording, training
+    now = recording or training
+    if now is not before:
+        hooks.count_thread(1 if now else -1)
+
+
 def set_recording(recording: bool) -> bool:
     """Set whether the calls of this thread are recorded; returns the previous mode."""
     before = modes.recording
-    if before is not recording:
-        modes.recording = recording
-        hooks.count_recording(1 if recording else -1)
+    set_modes(recording, modes.training)
     return before
 
 
 def set_training(training: bool) -> bool:
     """Set whether operators of this thread behave as in training; returns the previous mode."""
-    before, modes.training = modes.training, training
+    before = modes.training
+    set_modes(modes.recording, training)
     return before

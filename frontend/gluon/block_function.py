@@ -6,6 +6,7 @@ The parameters are taken from the block. A call whose signature was used before 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -55,24 +56,34 @@ class BlockFunction:
         formats: tuple[Any, Any],
         flags: Sequence[tuple[str, Any]] = (),
         name: str = "",
+        is_direct: bool = True,
     ) -> None:
+        """If `is_direct`, the block does no more than call the function: then calls take fast paths."""
         names = symbol.list_inputs()
         self.slots = tuple(slots)
         parameters = [n for n, (is_data, _) in zip(names, slots, strict=True) if not is_data]
         self.function = SymbolFunction(symbol, parameters, name, parse_flags(flags))
         in_format, self._out_format = formats
         self._arguments = len(in_format)
-        self._takes_arrays = in_format == [0] * self._arguments
+        self._has_paths = is_direct and in_format == [0] * self._arguments
         self._by_context: dict[Context, _ContextParameters] = {}
-        self._paths: Cache[Any, FastPath] = Cache("fast paths", SIGNATURES)
-        self._recorded_paths: Cache[Any, FastPath] = Cache("fast paths", SIGNATURES)
+        self._by_mode: dict[tuple[bool, bool], Cache[Any, FastPath]] = {
+            (recording, training): Cache("fast paths", SIGNATURES)
+            for recording, training in product((False, True), repeat=2)
+        }
+        self.paths = self._by_mode[False, False].recent
+        """The fast paths of calls that are neither recorded nor in training mode, by `_key_of` the data."""
         self._hook: _OpHook | None = None
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool) -> None:
         """Call `callback(name, operator, array)` for each operator's results in every later call."""
         self._hook = _OpHook(self.function.symbol, self.function, callback, monitor_all)
-        self._paths.clear()
-        self._recorded_paths.clear()
+        self.forget_paths()
+
+    def forget_paths(self) -> None:
+        """Drop all fast paths."""
+        for paths in self._by_mode.values():
+            paths.clear()
 
     def __call__(self, data: Sequence[NDArray]) -> list[NDArray]:
         """Run the function on `data`. Returns the outputs in the symbol's order."""
@@ -82,19 +93,20 @@ class BlockFunction:
             found = self._hook.function.specialization_for(arrays)
             return self._hook.report(arrays, found.call(arrays, parameters.version.stamp))
         found = self.function.specialization_for(arrays)
-        if found.types and self._takes_arrays:
+        if found.types and self._has_paths:
             self._remember(data, parameters, found)
         return found.call(arrays, parameters.version.stamp)
 
     def _remember(self, data: Sequence[NDArray], parameters: _ContextParameters, found: SymbolSpecialization) -> None:
         """Keep a fast path for calls of this signature, until the parameters have other types."""
-        key = _key_of_one(data[0], modes.training) if len(data) == 1 else _key_of_many(data, modes.training)
         if modes.recording:
-            paths, make = self._recorded_paths, parameters.recorded_path
+            make = parameters.recorded_path
         elif not (self.function.calls_python or found.state):  # asking for the state compiles it
-            paths, make = self._paths, parameters.fast_path
+            make = parameters.fast_path
         else:
             return
+        paths = self._by_mode[modes.recording, modes.training]
+        key = _key_of(data)
         remember(paths, key, parameters.owner, lambda: as_path(self._structured(make(found)), parameters.owner))
 
     def _structured(self, path: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,23 +123,18 @@ class BlockFunction:
 
         A fast path requires that every argument is an array.
         """
-        paths = self._paths.recent
-        if hooks.watched:
-            if hooks.intercepted or not modes.recording:
-                return None
-            paths = self._recorded_paths.recent
-        if len(args) == 1:
-            x = args[0]
+        if not hooks.watched:
+            paths = self.paths
+        elif hooks.intercepted:
+            return None
+        else:
+            paths = self._by_mode[modes.recording, modes.training].recent
+        key: tuple[Any, ...] = ()
+        for x in args:
             if x.__class__ is not NDArray:
                 return None
-            call = paths.get((x._shape, x._dtype, x._context.device_id, modes.training))
-        else:
-            key: tuple[Any, ...] = (modes.training,)
-            for x in args:
-                if x.__class__ is not NDArray:
-                    return None
-                key += (x._shape, x._dtype, x._context.device_id)
-            call = paths.get(key)
+            key += (x._shape, x._dtype, x._context.device_id)
+        call = paths.get(key)
         if call is None:
             return None
         try:
@@ -167,12 +174,9 @@ class _OpHook(Monitored):
         return list(found[len(found) - len(self.heads) :])
 
 
-def _key_of_one(x: NDArray, training: bool) -> Any:
-    return x._shape, x._dtype, x._context.device_id, training
-
-
-def _key_of_many(data: Sequence[NDArray], training: bool) -> Any:
-    return training, *[part for x in data for part in (x._shape, x._dtype, x._context.device_id)]
+def _key_of(data: Sequence[NDArray]) -> Any:
+    """The key of a fast path; callers on fast paths do the same themselves."""
+    return tuple([part for x in data for part in (x._shape, x._dtype, x._context.device_id)])
 
 
 class _ContextParameters:
@@ -224,6 +228,13 @@ class _ContextParameters:
         self.version.refresh(storages(arrays))
         self._read = now
 
+    def refresh_for_path(self) -> None:
+        """As `refresh`. DeviceError if the parameters have moved to other devices, so that the slow path runs."""
+        try:
+            self.refresh()
+        except RuntimeError as error:
+            raise DeviceError(str(error)) from None
+
     def fast_path(self, found: SymbolSpecialization) -> Callable[..., Any]:
         """A specialization as a function of the data."""
         operands, results = with_key(self._operands, found), new_results(found.types)
@@ -235,28 +246,28 @@ class _ContextParameters:
         owner = self.owner
         places = [(at, int(name[1:])) for at, name in enumerate(with_key(self._operands, found)) if name[0] == "p"]
         addresses: tuple[Any, ...] | None = None
+        prepared: object = None
         call: BoundCall
 
-        def bind() -> tuple[Callable[..., None], object]:
-            """Bind the program to the parameters' current memory and values. DeviceError for other types."""
-            nonlocal addresses, call
-            stamp = self.version.stamp
+        def bind() -> tuple[Callable[..., None], object, int]:
+            """Bind the program to the parameters' current memory and values. Returns how it is run, their version, and
+            the time of the last write that it contains. DeviceError if they have other types."""
+            nonlocal addresses, prepared, call
+            seen = clock.now
+            if self.version.checked != seen:
+                self.refresh_for_path()
             if self.owner is not owner:
                 raise DeviceError("the parameters have other types")
             if self._addresses is not addresses:
                 call = bound_call(found, {at: self.arrays[i]._address for at, i in places})
-                addresses = self._addresses
-            if call.prepare is not None:
+                addresses, prepared = self._addresses, None
+            stamp = self.version.stamp
+            if call.prepare is not None and prepared is not stamp:
                 call.prepare(stamp)
-            return call.run, stamp
+                prepared = stamp
+            return call.run, stamp, seen
 
-        return {
-            "version": self.version,
-            "refresh": self.refresh,
-            "bind": bind,
-            "context": self.context,
-            "parameters": self.arrays,
-        }
+        return {"bind": bind, "context": self.context, "parameters": self.arrays}
 
     def path_by(self, found: SymbolSpecialization, wrt: tuple[int, ...]) -> Callable[..., Any] | None:
         """The fast path of recorded calls with gradients by the inputs `wrt`; see `recorded_calls.path_by`."""
@@ -265,7 +276,7 @@ class _ContextParameters:
 
     def recorded_path(self, found: SymbolSpecialization) -> Callable[..., Any]:
         """As `fast_path`, for calls that a tape records."""
-        version, owner, refresh, variables = self.version, self.owner, self.refresh, self._variables
+        version, owner, refresh, variables = self.version, self.owner, self.refresh_for_path, self._variables
         data = [(i, which) for i, which in self._data if found.signature[i].dtype.has_cotangent]
         paths = _RecordedPaths(self, found)
         known = paths.of_parameters([])

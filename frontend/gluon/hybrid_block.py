@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ir.locks import ForkSafeLock
+from ...runtime.device import DeviceError
+from ...runtime.modes import hooks
 from .. import ndarray, symbol
 from ..base import MXNetError
 from ..ndarray import NDArray
@@ -42,7 +44,7 @@ class HybridBlock(Block):
     """
 
     _is_direct = True
-    """True if `forward` only runs the compiled graph, so that a call can take the fast path."""
+    """True if `forward` only runs the compiled graph, so that calls can take fast paths."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -117,6 +119,8 @@ class HybridBlock(Block):
         options |= {name: value for name, value in optional.items() if value is not None}
         self._backend, self._backend_opts = backend, kwargs or self._backend_opts
         self._active = active
+        if not active and self._cached_op is not None:
+            self._cached_op.forget_paths()
         self._flags = list(options.items())
         if clear:
             self._clear_cached_op()
@@ -216,7 +220,8 @@ class HybridBlock(Block):
                 if name not in positions:
                     params[name]._finish_deferred_init()
         self._cached_op_args = [(n in positions, positions[n] if n in positions else params[n]) for n in names]
-        function = BlockFunction(out, self._cached_op_args, (self._in_format, self._out_format), self._flags, self.name)
+        formats = self._in_format, self._out_format
+        function = BlockFunction(out, self._cached_op_args, formats, self._flags, self.name, self._is_direct)
         if self._callback is not None:
             function.register_op_hook(self._callback, self._monitor_all)
         self._cached_op = function
@@ -238,11 +243,21 @@ class HybridBlock(Block):
 
     def __call__(self, *args: Any) -> Any:
         # Fast path of a hybridized call whose signature was used before: it only runs the compiled graph.
-        compiled = self._cached_op if self._is_direct else None
-        if compiled is not None and self._active and not self._forward_hooks and not self._forward_pre_hooks:
-            out = compiled.fast(args)
-            if out is not None:
-                return out
+        compiled = self._cached_op
+        if compiled is not None and not self._forward_hooks and not self._forward_pre_hooks:
+            if hooks.watched or len(args) != 1:
+                out = compiled.fast(args)
+                if out is not None:
+                    return out
+            else:
+                (x,) = args
+                if x.__class__ is NDArray:
+                    path = compiled.paths.get((x._shape, x._dtype, x._context.device_id))
+                    if path is not None:
+                        try:
+                            return path(x)
+                        except DeviceError:
+                            pass
         return super().__call__(*args)
 
     def forward(self, x: Any, *args: Any) -> Any:  # type: ignore[override]

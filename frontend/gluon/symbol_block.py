@@ -106,15 +106,6 @@ class SymbolBlock(HybridBlock):
         composed = out(**{v.name: s for v, s in zip(variables, flat, strict=True)})
         return regroup(list(composed), self._out_format)
 
-    def __call__(self, *args: Any) -> Any:
-        # A symbol block always runs compiled, as in MXNet.
-        compiled = self._cached_op
-        if compiled is not None and not self._forward_hooks and not self._forward_pre_hooks:
-            out = compiled.fast(args)
-            if out is not None:
-                return out
-        return super().__call__(*args)
-
     def _clear_cached_op(self) -> None:
         graph = self._cached_graph
         super()._clear_cached_op()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...ir.caches import Cache
 from ...ir.types import DType
 from ...runtime.device import DeviceError
-from ...runtime.modes import hooks
+from ...runtime.modes import are_calls_seen, hooks
 from ..base import MXNetError, numeric_types
 from ..context import cpu
 from ..dtypes import to_memory
@@ -164,7 +164,7 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
             return _slow_in_place(name, self, densified(other))
         write = fast_paths.get((self._dtype, self._shape, other._dtype, other._shape))
         apart = other is self or other._storage is not self._storage
-        if write is not None and apart and not hooks.watched:
+        if write is not None and apart and not (hooks.watched and are_calls_seen()):
             try:
                 return write(self, other)
             except DeviceError:
@@ -182,7 +182,7 @@ def _slow_in_place(name: str, x: NDArray, y: NDArray) -> NDArray:
     x, y = on_one_device((x, y))
     found = bind(operator_named(name), {}).specialization((x, y))
     found.call((x, y), x)
-    if not hooks.watched and found.may_write_first:
+    if not are_calls_seen() and found.may_write_first:
         key = x._dtype, x._shape, y._dtype, y._shape
         remember(_table(f"{name} in place"), key, found.device, found.fast_in_place)
     return x

@@ -118,8 +118,8 @@ def fast_path(form: Form, found: Specialization, **constants: Any) -> Callable[.
     """The function of a form for the program of a specialization.
 
     `constants` are `run`, a direct call of the program, and what else the form needs: `fill`, `values` and `free` for
-    numbers; `context`, `version`, `refresh`, `bind` and `parameters` for a bound program; `derivative`, `function` and
-    `types` for a recorded call.
+    numbers; `context`, `bind` and `parameters` for a bound program; `derivative`, `function` and `types` for a recorded
+    call. `bind` returns `run`, the version of the parameters and the time of their last write.
     """
     names, make = _text(form)
     constants |= {"program": found, "allocate": found.device.allocate}
@@ -145,7 +145,7 @@ _SHARED: dict[str, Any] = {
 @cache
 def _text(form: Form) -> tuple[list[str], Callable[..., Callable[..., Any]]]:
     """The names of the constants of a form, and a function from these constants to a fast path."""
-    lines = ["    run = stamp = None"] if form.bound else []
+    lines = ["    run = stamp = seen = None"] if form.bound else []
     lines += [*(f"    {line}" for line in _Text(form).call()), "    return call"]
     space = {**_SHARED, "array": array_class()}
     names = [name for name in _names_used(lines) if name not in space and not hasattr(builtins, name)]
@@ -184,8 +184,7 @@ class _Text:
         """Take the arguments, and bind the program again if the parameters changed."""
         form, lines = self.form, list[str]()
         if form.bound:
-            lines += ["nonlocal run, stamp", "if version.checked != clock.now:", "    refresh()"]
-            lines += ["if version.stamp is not stamp:", "    run, stamp = bind()"]
+            lines += ["nonlocal run, stamp, seen", "if seen != clock.now:", "    run, stamp, seen = bind()"]
         elif not self.arguments:
             lines += ["context = current_context()"]
         if form.keywords and self.arguments:

@@ -74,7 +74,7 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
 
         return _described(scalar_function(cls, split), cls, name, module, inputs)
     calls = _Calls(cls, split)
-    plain, recorded, slow = calls.plain.recent, calls.recorded.recent, calls.slow
+    plain, by_mode, slow = calls.plain.recent, calls.by_mode.recent, calls.slow
 
     def function(*args: Any, **kwargs: Any) -> Any:
         call = None
@@ -82,8 +82,9 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
             key = _key_of(args, kwargs)
             if not hooks.watched:
                 call = plain[key]
-            elif modes.recording and not hooks.intercepted:
-                call = recorded[modes.training, key]
+            elif not hooks.intercepted:
+                mode = modes.recording, modes.training
+                call = by_mode[mode, key] if True in mode else plain[key]
         except (AttributeError, KeyError, TypeError):
             pass
         if call is not None:
@@ -145,13 +146,13 @@ Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], dict[str, A
 
 
 class _Calls:
-    """The calls of an operator. Fast paths are functions of the positional arguments. Keys of recorded calls begin with
-    the mode."""
+    """The calls of an operator. Fast paths are functions of the positional arguments: `plain` ones by the key of the
+    call, those of calls that are recorded or in training mode by the modes and the key."""
 
     def __init__(self, cls: type[Operator], split: Split) -> None:
         self.cls, self.split = cls, split
         self.plain: Cache[Any, FastPath] = Cache("fast paths")
-        self.recorded: Cache[Any, FastPath] = Cache("fast paths")
+        self.by_mode: Cache[Any, FastPath] = Cache("fast paths")
 
     def slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call without a fast path, which gets one if that is possible."""
@@ -176,12 +177,9 @@ class _Calls:
             return
         try:
             key = _key_of(args, kwargs)
-            if modes.recording:
-                paths, key, make = self.recorded, (modes.training, key), found.fast_recorded
-            elif not found.modal:
-                paths, make = self.plain, found.fast
-            else:
-                return
+            mode = modes.recording, modes.training
+            make = found.fast_recorded if modes.recording else found.fast
+            paths, key = (self.by_mode, (mode, key)) if True in mode else (self.plain, key)
             remember(paths, key, found.device, lambda: _of_first(count, args, make()))
         except TypeError:  # lists
             return

@@ -19,13 +19,11 @@ Path = Callable[..., Any]
 
 
 def while_watched(call: Any) -> Any:
-    """What to call instead of a fast path while `hooks.watched`; None for the slow path.
-
-    That is `call.recorded`, which a fast path has if it can be recorded, as long as only a tape watches.
-    """
-    if call is None or hooks.intercepted or not modes.recording:
+    """What to call while `hooks.watched` instead of a fast path, which is the same in all modes; None for the slow
+    path."""
+    if call is None or hooks.intercepted:
         return None
-    return call.recorded
+    return call.recorded if modes.recording else call
 
 
 def recorded_path(

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir.caches import Cache
 from ...runtime.device import DeviceError
-from ...runtime.modes import hooks
+from ...runtime.modes import are_calls_seen, hooks
 from ...runtime.scalars import checks_scalars
 from ..context import as_context, current_context
 from ..tracebacks import shorten
@@ -37,7 +37,7 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
             call = fast_paths.get(_key_of(args, kwargs, scalars))
         except (TypeError, AttributeError):
             call = None
-        if call is not None and not hooks.watched:
+        if call is not None and not (hooks.watched and are_calls_seen()):
             try:
                 return call(args, kwargs)
             except DeviceError:
@@ -57,7 +57,7 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
         if about_storage(bound.operator, arrays, out):
             return apply_bound(bound, arrays, out, context)
         found = bound.specialization(arrays, out, context)
-        if not found.modal and len(arrays) == len(args) and not hooks.watched:
+        if not found.modal and len(arrays) == len(args) and not are_calls_seen():
             _remember(known, args, kwargs, scalars, bound.operator, found)
         return found.call(arrays, out, context, bound.scalars)
 

@@ -333,6 +333,29 @@ def test_a_block_follows_arithmetic_in_place_on_its_parameters() -> None:
         assert (net(x).asnumpy() == 64 * i).all()
 
 
+def test_a_block_that_is_no_longer_hybridized_runs_its_own_forward() -> None:
+    calls: list[Any] = []
+
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+            calls.append(F)
+            return x * 2
+
+    net, x = Net(), mx.nd.ones((2,))
+    net.hybridize()
+    for _ in range(3):
+        net(x)
+    assert calls == [mx.sym]
+    for _ in range(2):
+        net.hybridize(False, clear=False)
+        net(x)
+        assert calls.pop() is mx.nd
+    net.hybridize(clear=False)
+    for _ in range(2):
+        assert net(x).asnumpy().tolist() == [2, 2]
+    assert calls == [mx.sym]
+
+
 def test_nets_of_equal_structure_keep_their_prepared_memory() -> None:
     nets = [nn.Conv2D(8, 3, in_channels=8) for _ in range(3)]
     x = mx.nd.ones((1, 8, 6, 6))

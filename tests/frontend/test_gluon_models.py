@@ -139,10 +139,10 @@ def test_programs_of_a_block_are_bounded() -> None:
     net(mx.nd.ones((1, 3)))
     block = net._cached_op
     assert block is not None
-    block.function.known.limit = block._fast_path_cache.limit = 4
+    block.function.known.limit = block._by_mode[False, False].limit = 4
     for batch in (1, 2, 3, 4, 5, 1, 2):
         assert net(mx.nd.ones((batch, 3))).shape == (batch, 2)
-    assert len(block.function.known) <= 4 and len(block._fast_path_cache) <= 4
+    assert len(block.function.known) <= 4 and len(block._by_mode[False, False]) <= 4
 
 
 def test_threads_can_make_the_first_call_at_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
 from typing import Any
 
@@ -186,6 +187,24 @@ def test_the_mode_of_a_fast_path_is_that_of_the_call() -> None:
             assert (nd.Dropout(x).asnumpy() == 0).any()
         with autograd.record(train_mode=False):
             assert (nd.Dropout(x).asnumpy() == 1).all()
+
+
+def test_fast_paths_in_training_mode_without_a_tape() -> None:
+    """Another mode has fast paths of its own, and the mode of one thread does not change calls of others."""
+    net, x = mx.gluon.nn.Dropout(0.5), nd.ones((100,))
+    seen: list[Any] = []
+    net.hybridize()
+    for _ in range(3):
+        assert (net(x).asnumpy() == 1).all() and (nd.Dropout(x).asnumpy() == 1).all()
+        with autograd.train_mode():
+            assert hooks.watched
+            assert (net(x).asnumpy() == 0).any() and (nd.Dropout(x).asnumpy() == 0).any()
+            assert (x + x).asnumpy().sum() == 200
+            other = threading.Thread(target=lambda: seen.append(net(x).asnumpy()))
+            other.start()
+            other.join()
+            assert (seen.pop() == 1).all()
+    assert not hooks.watched
 
 
 def test_observers_see_recorded_calls(plans: list[Any]) -> None:
