@@ -7,7 +7,7 @@
     control, chain, halos          loops and branches; blocks of rows; zeroed halos
     dynamic_function               code for extents that are arguments
     compile, library               call LLVM
-    support, support_workers       the native code of the thread pool
+    pool                           the names and numbers of the thread pool
     probes                         native code that measures the machine
 
 Modules are built as text by `emitter`, `instructions`, `arithmetic`, `types`, `scalars` and `vmath`. `kernel_module`,

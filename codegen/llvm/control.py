@@ -25,8 +25,8 @@ from ..compiler import KernelCompiler, PackedInputs
 from ..emission import Emission, LaunchSpec, Packing
 from .arithmetic import Value
 from .emitter import FunctionBuilder
+from .pool import RECORD_WORDS, RUN
 from .routines.rows import kernel_function, pointers
-from .support import RECORD_WORDS, RUN
 from .types import I8, I64, PTR
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ executable        programs in memory, and their runs
 loader            links object files in memory
 records           the launches of a program, as the thread pool reads them
 arena             memory of temporary values
-threads           the thread pool; `support_object` finds its code, `direct_calls` calls programs without ctypes
+threads           the thread pool; `direct_calls` calls programs without ctypes
+native            the C sources of both; `native_objects` finds the objects that the package has of them
 host_calls        Python functions that programs call
 kernel_library    machine code of kernels that the package has
 tuning            tables of tuned schedules

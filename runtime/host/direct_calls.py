@@ -1,4 +1,4 @@
-"""Calls of short programs as built-in functions, without ctypes (`codegen/llvm/support_calls.py`)."""
+"""Calls of short programs as built-in functions, without ctypes (`native/python_calls.c`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...codegen.llvm.support_calls import CALL, NONE, OBSERVED, REFUSAL
 from ..device import DeviceError
 
 Patch = tuple[int, int, int]
@@ -47,11 +46,11 @@ class DirectCalls:
     """Makes built-in functions that run programs while holding Python's lock."""
 
     def __init__(self, address: Callable[[str], int]) -> None:
-        """`address` finds a symbol of the support module."""
-        self._method = _Method(b"run", address(CALL), _METH_FASTCALL, None)
-        for name, value in ((REFUSAL, DeviceError), (NONE, None)):
+        """`address` finds a symbol of the native code."""
+        self._method = _Method(b"run", address("mxf_call"), _METH_FASTCALL, None)
+        for name, value in (("mxf_refusal", DeviceError), ("mxf_none", None)):
             ctypes.c_void_p.from_address(address(name)).value = id(value)
-        self._observed = ctypes.c_int32.from_address(address(OBSERVED))
+        self._observed = ctypes.c_int32.from_address(address("mxf_observed"))
 
     def refuse(self, refused: bool) -> None:
         """While True, all functions raise DeviceError."""

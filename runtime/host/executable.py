@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from ...codegen.llvm.support import PIECES
+from ...codegen.llvm.pool import PIECES
 from ...ir.program import Launch, Place, Program, Space
 from ...ir.settings import settings
 from ..checks import verify

@@ -12,6 +12,7 @@ from functools import cache
 
 import numpy as np
 
+from ...codegen.llvm.pool import RECORD_WORDS
 from ...codegen.llvm.probes import FMA, LINE, READ, READ_PAGE, SLOTS, TIMED, fma_operations, probe_module
 from ...codegen.llvm.target import CpuTarget
 from ...ir.lazy_dataclass import dataclass
@@ -20,9 +21,9 @@ from .allocator import allocate, allocate_zeroed
 from .executable import Executable
 from .loader import LoadedObject, load_object
 from .machine import host_target
-from .threads import RECORD_BYTES, ThreadPool, get_pool
+from .threads import ThreadPool, get_pool
 
-_WORD, _RECORD_WORDS = 8, RECORD_BYTES // 8
+_WORD = 8
 _HEADER_WORDS, _SLOT_WORDS = SLOTS // _WORD, LINE // _WORD
 _SECONDS = 0.3
 """The duration of one measurement."""
@@ -88,7 +89,7 @@ def _sink(pool: ThreadPool) -> Storage:
 def _record(
     kernel: str, arguments: ctypes.Array[ctypes.c_int64], count: int, grain: int
 ) -> ctypes.Array[ctypes.c_int64]:
-    return (ctypes.c_int64 * _RECORD_WORDS)(_address(kernel), ctypes.addressof(arguments), count, grain)
+    return (ctypes.c_int64 * RECORD_WORDS)(_address(kernel), ctypes.addressof(arguments), count, grain)
 
 
 def _fastest(pool: ThreadPool, record: ctypes.Array[ctypes.c_int64]) -> float:
@@ -131,9 +132,9 @@ class TimedRuns:
         self._call()  # prepares, and patches the addresses
         count = len(executable.program.launches)
         row = _HEADER_WORDS + _SLOT_WORDS * self._pool.threads
-        self._memory = allocate_zeroed(_WORD * count * (row + _RECORD_WORDS))
+        self._memory = allocate_zeroed(_WORD * count * (row + RECORD_WORDS))
         words = np.ctypeslib.as_array(
-            (ctypes.c_int64 * (count * (row + _RECORD_WORDS))).from_address(self._memory.address)
+            (ctypes.c_int64 * (count * (row + RECORD_WORDS))).from_address(self._memory.address)
         )
         self._tables, self._records = words[: count * row].reshape(count, row), words[count * row :]
         self._slots = self._tables[:, _HEADER_WORDS:].reshape(count, self._pool.threads, _SLOT_WORDS)
@@ -142,7 +143,7 @@ class TimedRuns:
     def _fill(self) -> None:
         """Write a record for each launch, which calls the launch's kernel through `mxf_timed`."""
         instance = self._executable.take_instance()
-        own = self._records.reshape(-1, _RECORD_WORDS)
+        own = self._records.reshape(-1, RECORD_WORDS)
         source = (ctypes.c_int64 * own.size).from_address(instance.records[0].value or 0) if own.size else ()
         own[:] = np.array(source, np.int64).reshape(own.shape)
         self._tables[:, :2] = own[:, :2]

@@ -1,4 +1,4 @@
-"""Lays out the launches of a program in memory, in the form that the thread pool reads (`codegen/llvm/support.py`).
+"""Lays out the launches of a program in memory, in the form that the thread pool reads (`native/pool.c`).
 
     block = | records: 4 words each | tables: 1 word per argument | pieces: 4 words each |      in 8-byte words
 
@@ -11,13 +11,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 
-from ...codegen.llvm.support import COPY
+from ...codegen.llvm.pool import CHUNK_ALIGNMENT, COPY, RECORD_WORDS
 from ...ir.program import Copy, Launch, Place, Space, Step
 
 WORD = 8
-RECORD_WORDS = 4
 _COPIED = 64 << 10  # the fewest bytes of a copy that one thread copies
-_ALIGNED = 64  # long pieces begin at multiples of it, as the chunks of a launch do
 
 Group = Sequence[Launch]
 
@@ -107,8 +105,9 @@ class Records:
 
 
 def _piece_length(launch: Launch) -> int:
-    """The iterations of a launch in one piece: its grain."""
-    return launch.grain if launch.grain < _ALIGNED else -(-launch.grain // _ALIGNED) * _ALIGNED
+    """The iterations of a launch in one piece: its grain. Long pieces start at aligned units, as long chunks do."""
+    aligned = 1 if launch.grain < CHUNK_ALIGNMENT else CHUNK_ALIGNMENT
+    return -(-launch.grain // aligned) * aligned
 
 
 def _pieces_of(group: Group) -> int:

@@ -1,27 +1,23 @@
 """Loads the thread pool, the native code that runs programs, and binds it to Python.
 
-`codegen/llvm/support.py` emits the code and describes it. `support_object.py` finds its object file.
+`native/pool.c` is the code and describes it. `native_objects.py` finds its object file.
 """
 
 from __future__ import annotations
 
 import atexit
 import ctypes
-import mmap
 import os
 from collections.abc import Callable
 
-from ...codegen.llvm.support import COPY, LARGEST_POOL, PIECES, RUN
-from ...codegen.llvm.target import CpuTarget
-from ..cache import DiskCache, default_cache
+from ...codegen.llvm.pool import COPY, LARGEST_POOL, PIECES, RECORD_WORDS, RUN
 from .direct_calls import DirectCalls, resolve_python
-from .loader import load_object, resolve_libc
+from .loader import load_object, load_objects, resolve_libc
 from .machine import host_target
-from .support_object import support_object
+from .native_objects import POOL, PYTHON_CALLS, native_object
 
-RECORD_BYTES = 32
+RECORD_BYTES = 8 * RECORD_WORDS
 SPIN_NANOSECONDS = 200_000
-_MADV_WIPEONFORK = 18
 _RUN_ARGUMENTS = (ctypes.c_void_p, ctypes.c_int64)
 
 
@@ -36,7 +32,7 @@ class ThreadPool:
 
     `direct_calls` makes calls of short programs that take fewer steps.
 
-    `kernels` are the addresses of the kernels that every process has (`codegen/llvm/support.py`).
+    `kernels` are the addresses of the kernels that every process has (`native/pool.h`).
 
     Both are ctypes functions. Prebuilt arguments (`ctypes.c_void_p(address)`, `ctypes.c_int64(n)`) make a call cheaper
     than ints.
@@ -45,21 +41,23 @@ class ThreadPool:
     run: Callable[[int | ctypes.c_void_p, int | ctypes.c_int64], None]
     run_holding_gil: Callable[[int | ctypes.c_void_p, int | ctypes.c_int64], None]
 
-    def __init__(self, target: CpuTarget, cache: DiskCache) -> None:
-        self._object = load_object(
-            support_object(target, mmap.PAGESIZE, cache), lambda name: resolve_python(name) or resolve_libc(name)
-        )
-        self._object.keep_forever()  # daemon threads can run its code while the interpreter exits
-        address = self._object.address
-        _wipe_on_fork(address("mxf_state"))
+    def __init__(self, threads: int, pool: bytes, python_calls: bytes) -> None:
+        """`pool` and `python_calls` are the objects of `native_objects.py`. ValueError for an impossible number of
+        threads, OSError if the system refuses memory that forks clear."""
+        loaded = load_object(pool, resolve_libc)
+        calls = load_objects((python_calls,), resolve_python, (loaded,))[0]
+        for each in (loaded, calls):
+            each.keep_forever()  # daemon threads can run its code while the interpreter exits
+        address = loaded.address
+        open_pool = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_int64)(address("mxf_open"))
+        if error := open_pool(_checked_threads(threads), SPIN_NANOSECONDS):
+            raise OSError(error, f"memory of the thread pool: {os.strerror(error)}")
         self._threads = ctypes.c_int32.from_address(address("mxf_threads"))
-        self._threads.value = _checked_threads(target.threads)
-        ctypes.c_int64.from_address(address("mxf_spin_ns")).value = SPIN_NANOSECONDS
         self.run_address = address(RUN)
         self.kernels = {name: address(name) for name in (PIECES, COPY)}
         self.run = ctypes.CFUNCTYPE(None, *_RUN_ARGUMENTS)(self.run_address)
         self.run_holding_gil = ctypes.PYFUNCTYPE(None, *_RUN_ARGUMENTS)(self.run_address)
-        self.direct_calls = DirectCalls(address)
+        self.direct_calls = DirectCalls(calls.address)
         self._resize = ctypes.CFUNCTYPE(None, ctypes.c_int32)(address("mxf_resize"))
         self._stop = ctypes.CFUNCTYPE(None)(address("mxf_stop"))
         self._closed = False
@@ -96,7 +94,9 @@ def get_pool() -> ThreadPool:
 
 def _first_pool() -> ThreadPool:
     """Create the pool. If two threads do so at once, one pool is dropped unused. A lock could be held during a fork."""
-    created = ThreadPool(host_target(), default_cache())
+    target = host_target()
+    machine = target.triple.partition("-")[0]
+    created = ThreadPool(target.threads, native_object(POOL, machine), native_object(PYTHON_CALLS, machine))
     pool = _pools.setdefault("cpu", created)
     if pool is created:
         atexit.register(pool.close)
@@ -121,11 +121,3 @@ def _checked_threads(threads: int) -> int:
     if not 1 <= threads <= LARGEST_POOL:
         raise ValueError(f"{threads} threads: a pool has 1 to {LARGEST_POOL}")
     return threads
-
-
-def _wipe_on_fork(address: int) -> None:
-    """Make Linux (4.14 and later) zero the page in forked children, in which the workers do not exist."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    if libc.madvise(address, mmap.PAGESIZE, _MADV_WIPEONFORK):
-        raise OSError(ctypes.get_errno(), f"madvise(MADV_WIPEONFORK): {os.strerror(ctypes.get_errno())}")

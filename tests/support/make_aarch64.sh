@@ -19,7 +19,7 @@ for package in "$dir"/packages/*.deb; do dpkg -x "$package" "$dir/root"; done
 
 platforms=(--platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux2014_aarch64)
 python3 -m pip download --quiet --only-binary=:all: "${platforms[@]}" --python-version 3.11 --implementation cp \
-    --dest "$dir/wheels" numpy llvmlite pydantic networkx scipy pillow pytest
+    --dest "$dir/wheels" numpy llvmlite pydantic networkx scipy pillow pytest pytest-xdist
 for wheel in "$dir"/wheels/*.whl; do python3 -m zipfile -e "$wheel" "$dir/site"; done
 
 mkdir -p "$repository/.link"

@@ -1,6 +1,6 @@
 """Predicts the time of launches on many threads: the pool's division into chunks, its costs, and the shared memory.
 
-`docs/threads.md` describes the model. The rule of the pool is that of `codegen/llvm/support.py`.
+`docs/threads.md` describes the model. The rule of the pool is that of `runtime/host/native/pool.c`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,8 @@ from heapq import heapify, heapreplace
 from itertools import pairwise
 from math import log2
 
-from ...codegen.llvm.support import MOST_CHUNKS_OF_FEW
+from ...codegen.llvm.pool import CHUNK_ALIGNMENT, CHUNKS_OF_THREAD, LONG_CHUNK, MOST_CHUNKS_OF_FEW
 from ...ir.lazy_dataclass import dataclass
-
-CHUNKS_OF_THREAD = 8
-_LONG, _ALIGNED = 1024, 64
-"""Chunks of `_LONG` elements and more start at multiples of `_ALIGNED`."""
 
 
 class Limit(StrEnum):
@@ -75,7 +71,7 @@ def chunk_sizes(count: int, grain: int, threads: int) -> list[int]:
     finest = max(fitting, CHUNKS_OF_THREAD * fitting // threads)
     most = min(finest, count, max(CHUNKS_OF_THREAD * threads, MOST_CHUNKS_OF_FEW))
     chunks = most - most % threads if most >= threads else most
-    aligned = _ALIGNED if count // chunks >= _LONG else 1
+    aligned = CHUNK_ALIGNMENT if count // chunks >= LONG_CHUNK else 1
     units = -(-count // aligned)
     begins = [min(aligned * (i * units // chunks), count) for i in range(chunks + 1)]
     return [end - begin for begin, end in pairwise(begins)]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mxforge.codegen.llvm.compile import compile_object
-from mxforge.codegen.llvm.support import MOST_CHUNKS_OF_FEW, PIECES
+from mxforge.codegen.llvm.pool import MOST_CHUNKS_OF_FEW, PIECES
 from mxforge.runtime.host.loader import LoadedObject, load_object
 from mxforge.runtime.host.machine import host_target
 from mxforge.runtime.host.threads import RECORD_BYTES, ThreadPool, get_num_threads, get_pool, set_num_threads
@@ -403,7 +403,7 @@ import numpy as np
 from mxforge.runtime.host import threads
 from mxforge.runtime.host.threads import get_pool
 pool = get_pool()
-assert "llvmlite" not in sys.modules, "the support module was not in the cache"
+assert "llvmlite" not in sys.modules, "the pool needs no compiler"
 print(pool.threads)
 {body}
 """
@@ -437,13 +437,11 @@ def run_process(body: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.usefixtures("pool")  # fills the cache
 @pytest.mark.parametrize("body", [USE, DAEMON, "pool.close(); pool.close()" + USE], ids=["used", "daemon", "closed"])
 def test_process_exits_cleanly(body: str) -> None:
     assert run_process(body, MXFORGE_NUM_THREADS="2") == "2"
 
 
-@pytest.mark.usefixtures("pool")
 def test_one_thread_starts_no_worker() -> None:
     count = "import os\nprint(len(os.listdir('/proc/self/task')))"
     assert run_process(USE + count, MXFORGE_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1") == "1\n1"

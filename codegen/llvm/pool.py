@@ -1,0 +1,24 @@
+"""What generated code and the runtime need to know of the thread pool, which is C.
+
+`runtime/host/native/pool.c` describes it, and `runtime/host/native/pool.h` has the same numbers for C.
+"""
+
+from __future__ import annotations
+
+RUN = "mxf_run"
+"""The function that runs launch records, which loops call for each step."""
+
+PIECES, COPY = "mxf_pieces", "mxf_copy"
+"""Kernels of the pool, which programs can launch: pieces of several launches, and a copy of bytes."""
+
+RECORD_WORDS = 4
+"""The size of a launch record and of a piece in 8-byte words."""
+
+LARGEST_POOL = 1024
+"""The most threads."""
+
+CHUNKS_OF_THREAD, MOST_CHUNKS_OF_FEW = 8, 32
+"""The most chunks of a launch for each thread, and of a launch that less than four threads share."""
+
+LONG_CHUNK, CHUNK_ALIGNMENT = 1024, 64
+"""Chunks of `LONG_CHUNK` units and more start at multiples of `CHUNK_ALIGNMENT`."""

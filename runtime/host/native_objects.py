@@ -1,0 +1,24 @@
+"""Finds the native code that every process needs: the thread pool, and the calls of short programs from Python.
+
+The sources are in `native`. `python -m mxforge.tools.make_native` compiles them into `objects`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+OBJECTS = Path(__file__).parent / "objects"
+"""The objects of the package, for all processors of an architecture that mxforge supports."""
+
+POOL, PYTHON_CALLS = "pool", "python_calls"
+"""The names of the objects. Only `PYTHON_CALLS` calls functions of Python; it needs `POOL`."""
+
+
+def native_object(name: str, machine: str) -> bytes:
+    """The content of an object for an architecture: x86_64 or aarch64."""
+    return object_file(name, machine).read_bytes()
+
+
+def object_file(name: str, machine: str) -> Path:
+    """The path of an object."""
+    return OBJECTS / f"{machine}-linux-{name}.o"
