@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,12 +12,13 @@ from ..ir.assign_offsets import ALIGNMENT, Block, assign_offsets
 from ..ir.dialects.core import Constant, Fused, Relayout
 from ..ir.graph import Graph, Node, Op, Value
 from ..ir.lazy_dataclass import dataclass
-from ..ir.program import LAYOUT, PACK, Copy, Launch, Place, Program, Space
+from ..ir.program import LAYOUT, PACK, Copy, HostCall, Launch, Place, Program, Space, Step
 from ..ir.types import DType
 from ..passes.elementwise import elementwise_inputs
 from ..passes.kinds import Kind, kind_of
 from ..passes.plan_memory import Sharing
-from .compiler import Step
+from .compiler import ControlSteps
+from .compiler import Step as KernelStep
 from .emission import LaunchSpec, Packing
 
 Phase = Literal["prepare", "run"]
@@ -26,7 +27,7 @@ Phase = Literal["prepare", "run"]
 def assemble(
     graph: Graph,
     sharing: Sharing,
-    steps: Sequence[Step],
+    steps: Sequence[KernelStep],
     code: tuple[bytes, ...],
     names: Sequence[str] = (),
     keeps_prepared: bool = True,
@@ -51,7 +52,7 @@ class Placement:
 def assemble_placed(
     graph: Graph,
     sharing: Sharing,
-    steps: Sequence[Step],
+    steps: Sequence[KernelStep],
     code: tuple[bytes, ...],
     names: Sequence[str] = (),
     keeps_prepared: bool = True,
@@ -81,7 +82,12 @@ _FOREVER = 1 << 60
 
 class _Assembler:
     def __init__(
-        self, graph: Graph, sharing: Sharing, prepared: frozenset[Value], steps: Sequence[Step], names: Sequence[str]
+        self,
+        graph: Graph,
+        sharing: Sharing,
+        prepared: frozenset[Value],
+        steps: Sequence[KernelStep],
+        names: Sequence[str],
     ) -> None:
         """`prepared` are the values that only the launches `prepare` compute."""
         self.graph, self.sharing, self.prepared, self.steps = graph, sharing, prepared, steps
@@ -104,7 +110,7 @@ class _Assembler:
         scratch = [b for b in self.time["prepare"].blocks if _is_scratch(b)]
         arena, scratch_bytes = assign_offsets(self.time["run"].blocks, assign_offsets(scratch)[0])
         prepared, _ = assign_offsets([b for b in self.time["prepare"].blocks if not _is_scratch(b)])
-        launches: dict[Phase, list[Launch]] = {"prepare": [], "run": []}
+        launches: dict[Phase, list[Step]] = {"prepare": [], "run": []}
         for number, step in enumerate(self.steps):
             launches[self._phase(step)] += self._launches(number, step, launches)
             for phase, known in launches.items():
@@ -135,7 +141,7 @@ class _Assembler:
             self.fixed[value] = Place(Space.INPUT, i)
         for node in self.graph.nodes:
             if isinstance(node.op, Constant):
-                self.fixed[node.outputs[0]] = Place(Space.CONSTANT, 0, self._constant(node.op))
+                self.fixed[node.outputs[0]] = Place(Space.CONSTANT, 0, self._content(_stored(node.op).tobytes()))
         for i, value in enumerate(self.outputs):
             if self._is_computed_whole(value):
                 self.fixed[self.sharing.resolve(value).base] = Place(Space.OUTPUT, i)
@@ -171,10 +177,11 @@ class _Assembler:
         elementwise = elementwise_inputs(node.op.body)
         return all(v is old and i in elementwise for i, v in enumerate(node.inputs) if self._base(v) is old)
 
-    def _constant(self, op: Constant) -> int:
+    def _content(self, content: bytes) -> int:
+        """The offset of further constants."""
         self.constants += bytes(-len(self.constants) % ALIGNMENT)
         offset = len(self.constants)
-        self.constants += _stored(op).tobytes()
+        self.constants += content
         return offset
 
     def _copies(self) -> tuple[Copy, ...]:
@@ -195,7 +202,7 @@ class _Assembler:
 
     # -- lifetimes
 
-    def _phase(self, step: Step) -> Phase:
+    def _phase(self, step: KernelStep) -> Phase:
         return "prepare" if self.prepared.issuperset(step.node.outputs) else "run"
 
     def _plan(self) -> None:
@@ -262,13 +269,13 @@ class _Assembler:
         view = self.sharing.resolve(value)
         place = self.fixed.get(view.base) or self._block_place(*self.blocks[view.base])
         offset = view.offset * value.type.dtype.itemsize
-        return Place(place.space, place.index, place.offset + offset)
+        return place.at(offset)
 
     def _block_place(self, phase: Phase, block: Block) -> Place:
         is_kept = phase == "prepare" and not _is_scratch(block)
         return Place(Space.PREPARED if is_kept else Space.ARENA, 0, block.offset)
 
-    def _launches(self, number: int, step: Step, done: dict[Phase, list[Launch]]) -> list[Launch]:
+    def _launches(self, number: int, step: KernelStep, done: dict[Phase, list[Step]]) -> list[Step]:
         arguments: list[Place | int] = [self.place(v) for v in step.operands]
         for position, packing, spec in step.packs:
             value = step.operands[position]
@@ -279,16 +286,35 @@ class _Assembler:
                 done[self.packed[key][0]].append(launch)
             self.launched.add(key)
             arguments[position] = packed
+        kind = _kind(step.node.op)
+        work = self._block_place(self._phase(step), self.work[number]) if number in self.work else None
+        places = [a for a in arguments if isinstance(a, Place)]
+        if step.control is not None:
+            return [self._control(step, step.control, places, work)]
+        if step.function is not None:
+            return [HostCall(step.function, tuple(places), kind, self._layers(step), step.emission.fallback)]
         arguments += step.emission.extents
-        if number in self.work:
-            arguments.append(self._block_place(self._phase(step), self.work[number]))
+        if work is not None:
+            arguments.append(work)
         elif any(spec.numbers for spec in step.emission.launches):
             arguments.append(0)
-        kind = _kind(step.node.op)
         return [self._launch(spec, tuple(arguments), kind, step) for spec in step.emission.launches]
 
-    def _launch(self, spec: LaunchSpec, arguments: tuple[Place | int, ...], kind: str, step: Step) -> Launch:
-        layers = tuple(self.names.setdefault(name, len(self.names)) for name in _step_names(step))
+    def _control(self, step: KernelStep, control: ControlSteps, places: Sequence[Place], work: Place | None) -> Step:
+        """The branch or the loop of a step. Constants of nested programs are constants of the program."""
+        assert work is not None
+        starts = [Place(Space.CONSTANT, 0, self._content(p.constants)) for p in control.programs]
+        layers = [[self._name(name) for name in p.names] for p in control.programs]
+        return replace(control.lower(places, work, starts, layers), layers=self._layers(step))
+
+    def _layers(self, step: KernelStep) -> tuple[int, ...]:
+        return tuple([self._name(name) for name in _step_names(step)])
+
+    def _name(self, name: str) -> int:
+        return self.names.setdefault(name, len(self.names))
+
+    def _launch(self, spec: LaunchSpec, arguments: tuple[Place | int, ...], kind: str, step: KernelStep) -> Launch:
+        layers = self._layers(step)
         fallback = step.emission.fallback
         arguments += spec.numbers
         return Launch(spec.symbol, arguments, spec.count, spec.grain, spec.kind or kind, layers, fallback)
@@ -320,7 +346,7 @@ def _only_moves(node: Node) -> bool:
     return isinstance(node.op, Relayout) or kind_of(node) is Kind.VIRTUAL
 
 
-def _step_names(step: Step) -> list[str]:
+def _step_names(step: KernelStep) -> list[str]:
     """The names of the layers that a step computes."""
     return list(dict.fromkeys(name for node in step.nodes for name in layer_names(node)))
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
-from ..ir.dialects.core import Constant, Conv, Fused, HostCallback
+from ..ir.dialects.core import Cond, Constant, Conv, Fused, HostCallback, Scan, While
 from ..ir.graph import Graph, GraphError, Node, Value
+from ..ir.host_functions import primitive_function
 from ..ir.kernel import Kernel
 from ..ir.lazy_dataclass import dataclass
-from ..ir.program import HostFunction
+from ..ir.program import HostFunction, Place, Program
+from ..ir.program import Step as ProgramStep
 from ..ir.types import DType, TensorType
 from ..passes.manager import Context
 from ..passes.plan_memory import Sharing, concat_of, view_of
@@ -21,10 +24,28 @@ from .phases import phases
 from .target import Emitter
 
 
+class ControlSteps(Protocol):
+    """The steps of a branch or a loop; see `control.py`."""
+
+    programs: tuple[Program, ...]
+    """The programs of the nested graphs."""
+
+    def lower(
+        self, operands: Sequence[Place], work: Place, constants: Sequence[Place], layers: Sequence[Sequence[int]]
+    ) -> ProgramStep:
+        """The step on operands, packed operands and results at these places, with its workspace at `work`. `constants`
+        are the places of the constants of the nested programs, `layers` the positions of their names."""
+        ...
+
+
+CompileControl = Callable[[Node, "KernelCompiler"], tuple[Emission, ControlSteps]]
+
+
 @dataclass(frozen=True)
 class Step:
     """One kernel of the program on the graph's values: `operands` are the operands of its launches, in order. The last
-    step of a chain also computes the nodes `before`."""
+    step of a chain also computes the nodes `before`. A step with `control` or `function`, the position of a Python
+    function, has no launches."""
 
     node: Node
     emission: Emission
@@ -33,6 +54,8 @@ class Step:
     kernel: Kernel | None = None  # None for primitives that no Kernel describes
     parameters: frozenset[str] = frozenset()  # the kernel's buffers that rarely change
     before: tuple[Node, ...] = ()
+    control: ControlSteps | None = None
+    function: int | None = None
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -56,17 +79,20 @@ class PackedInputs:
 
 
 class KernelCompiler:
-    """Compiles the kernels of one graph. `functions` collects the Python functions that its launches call; None if
-    launches cannot call Python. `packed` holds the inputs that the caller packs."""
+    """Compiles the kernels of one graph. `functions` collects the Python functions that its steps call; users'
+    functions are refused in a loop `of_unknown_length`. `packed` holds the inputs that the caller packs."""
 
     def __init__(
         self,
         emitter: Emitter,
         context: Context,
-        functions: list[HostFunction] | None,
+        functions: list[HostFunction],
+        compile_control: CompileControl,
         packed: PackedInputs | None = None,
+        of_unknown_length: bool = False,
     ) -> None:
         self.emitter, self.context, self.functions = emitter, context, functions
+        self.compile_control, self.of_unknown_length = compile_control, of_unknown_length
         self.packed = packed or PackedInputs()
 
     def steps(self, graph: Graph, sharing: Sharing) -> list[Step]:
@@ -87,6 +113,8 @@ class KernelCompiler:
                 steps += self._region(node, node.op, sharing)
             elif isinstance(node.op, HostCallback):
                 steps.append(self._host_call(node, node.op))
+            elif isinstance(node.op, Cond | While | Scan):
+                steps.append(self._control(node))
             else:
                 steps.append(self._primitive(node))
         return self._cleared(steps, graph, sharing)
@@ -117,23 +145,39 @@ class KernelCompiler:
         return found
 
     def _primitive(self, node: Node) -> Step:
-        """A primitive that no Kernel describes: a routine, a branch or a loop that the target emits itself."""
-        emission = self.emitter.emit_node(node, self.functions)
+        """A primitive that no Kernel describes: a routine of the target, or else the primitive's own implementation."""
+        emission = self.emitter.emit_node(node)
+        operands = (*node.inputs, *node.outputs)
         if emission is None:
-            raise GraphError(f"{node.describe()} has no kernel on the {self.context.target.name} target")
-        return self._launched(node, emission, (*node.inputs, *node.outputs))
+            return self._interpreted(node)
+        return self._launched(node, emission, operands)
+
+    def _control(self, node: Node) -> Step:
+        """A branch or a loop."""
+        emission, control = self.compile_control(node, self)
+        return replace(self._launched(node, emission, (*node.inputs, *node.outputs)), control=control)
 
     def _host_call(self, node: Node, op: HostCallback) -> Step:
-        """A launch that calls one Python function."""
-        if self.functions is None:
+        """A call of a user's function."""
+        if self.of_unknown_length:
             raise GraphError(
                 f"{node.describe()} is a Python function, which cannot be called inside a loop whose length depends on "
                 "data"
             )
-        types, results = (tuple(v.type for v in values) for values in (node.inputs, node.outputs))
-        symbol = f"host{len(self.functions)}"
-        self.functions.append(HostFunction(symbol, op.call, types, results, node.describe(), op.writes))
-        return Step(node, Emission((LaunchSpec(symbol, 1, 1),)), (*node.inputs, *node.outputs))
+        inputs, outputs = (tuple([v.type for v in values]) for values in (node.inputs, node.outputs))
+        return self._called(node, HostFunction(op.call, inputs, outputs, node.describe(), op.writes))
+
+    def _interpreted(self, node: Node) -> Step:
+        """A call of the primitive's own implementation, for a target that has none."""
+        target = self.context.target.name
+        if any(v.type.layout is not None for v in (*node.inputs, *node.outputs)):
+            raise GraphError(f"{node.describe()} has no kernel on the {target} target")
+        return self._called(node, primitive_function(node), f"the {target} target has no kernel for {node.op.name}")
+
+    def _called(self, node: Node, function: HostFunction, fallback: str = "") -> Step:
+        self.functions.append(function)
+        operands = (*node.inputs, *node.outputs)
+        return Step(node, Emission((), fallback=fallback), operands, function=len(self.functions) - 1)
 
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> list[Step]:
         return [self._step(node, kernel, operands, sharing) for kernel, operands in _kernels(node, op, sharing)]

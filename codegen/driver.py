@@ -12,10 +12,10 @@ from ..ir.graph import Graph
 from ..ir.lazy_dataclass import dataclass
 from ..ir.program import HostFunction, Program
 from ..passes.manager import Context, Options, run_passes
-from ..passes.pipeline import FOR_CPU
 from ..passes.plan_memory import Sharing, share_memory
 from .assemble import Placement, assemble_placed
 from .compiler import KernelCompiler, Step
+from .control import compile_control
 from .target import Target
 
 
@@ -51,11 +51,11 @@ def compile_steps(
     if context.settings.dump is not None:
         context.dump("input", "mlir", str(graph))
 
-    fused = run_passes(FOR_CPU, graph, context)
+    fused = run_passes(target.passes, graph, context)
     sharing = share_memory(fused)
     emitter = target.emitter(fused, context)
     functions: list[HostFunction] = []
-    steps = KernelCompiler(emitter, context, functions).steps(fused, sharing)
+    steps = KernelCompiler(emitter, context, functions, compile_control).steps(fused, sharing)
     keeps = context.options.keeps_prepared
     assembled, placement = assemble_placed(fused, sharing, steps, emitter.code(), graph.names(), keeps)
     program = replace(assembled, functions=tuple(functions))
@@ -73,10 +73,10 @@ def _report(program: Program, context: Context, seconds: float) -> None:
     launches at 2; write the program to the dump."""
     if context.settings.debug >= 1:
         times = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in context.trace)
-        launches = f"{len(program.launches)} launches, arena {program.arena_bytes >> 10} KiB"
+        launches = f"{len(program.computations)} launches, arena {program.arena_bytes >> 10} KiB"
         print(f"mxforge: compiled {program.name} in {1e3 * seconds:.1f} ms ({launches}; {times})", file=sys.stderr)
         for label, reason in program.fallbacks():
-            print(f"mxforge: {label} runs as plain loops: {reason}", file=sys.stderr)
+            print(f"mxforge: {label}: {reason}", file=sys.stderr)
     if context.settings.debug >= 2 or context.settings.dump is not None:
         from ..ir.printer import print_program
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
-from ..ir.program import Copy, Program
+from ..ir.program import Branch, Launch, Loop, Program, Step
 from ..ir.symbolic import Evaluator
 from ..ir.types import TensorType
 
@@ -42,6 +42,21 @@ def _unpickled(parameters: frozenset[int], code: bytes, constants: dict[str, Any
 
 
 def _without_empty_launches(program: Program) -> Program:
-    """The program without launches over an empty index space, which some kernels have for some extents."""
-    steps = tuple([step for step in program.steps if isinstance(step, Copy) or step.count])
-    return replace(program, steps=steps)
+    """The program without launches over an empty index space, which some kernels have for some extents, and without
+    loops that do not run."""
+    return replace(program, steps=_not_empty(program.steps))
+
+
+def _not_empty(steps: Sequence[Step]) -> tuple[Step, ...]:
+    kept: list[Step] = []
+    for step in steps:
+        match step:
+            case Launch(count=0) | Loop(count=0):
+                continue
+            case Loop():
+                kept.append(replace(step, body=_not_empty(step.body)))
+            case Branch():
+                kept.append(replace(step, then=_not_empty(step.then), otherwise=_not_empty(step.otherwise)))
+            case _:
+                kept.append(step)
+    return tuple(kept)

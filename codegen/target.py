@@ -12,14 +12,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ..ir.graph import Graph, Node
-from ..ir.program import HostFunction
 from ..ir.target import Capabilities
 from ..ir.types import TensorType
 from .emission import Emission, LaunchSpec, Packing
 
 if TYPE_CHECKING:
     from ..ir.kernel import Kernel
-    from ..passes.manager import Context
+    from ..passes.manager import Context, Pass
     from .chains import ChainedKernel
 
 
@@ -29,6 +28,15 @@ ALIGNED_BYTES = 16
 
 class Emitter(Protocol):
     """The code of one program under construction."""
+
+    @property
+    def target(self) -> Target:
+        """The machine that the code is for."""
+        ...
+
+    def nested(self) -> Emitter:
+        """An emitter of the same program for a nested graph, which runs many times: its kernels have fixed shapes."""
+        ...
 
     @property
     def chained_bytes(self) -> int:
@@ -44,10 +52,9 @@ class Emitter(Protocol):
         """
         ...
 
-    def emit_node(self, node: Node, functions: list[HostFunction] | None) -> Emission | None:
+    def emit_node(self, node: Node) -> Emission | None:
         """The code of a primitive that no Kernel describes; its arguments are the operands and then the results. None
-        if the target does not implement the primitive. Nested graphs add the Python functions that they call to
-        `functions`.
+        if the target does not implement the primitive: then the host computes it.
         """
         ...
 
@@ -73,6 +80,11 @@ class Emitter(Protocol):
 
 class Target(Capabilities, Protocol):
     """A machine that programs are compiled for. Implementations are frozen and compare by value."""
+
+    @property
+    def passes(self) -> Sequence[Pass]:
+        """The passes from a graph of mx or core to a fused graph, in order."""
+        ...
 
     @property
     def identity(self) -> str:

@@ -23,7 +23,7 @@ from ..runtime.atomic import write_atomically
 from .base import MXNetError
 
 if TYPE_CHECKING:
-    from ..ir.program import Launch, Program
+    from ..ir.program import Computation, Program
     from ..runtime.function import Call
     from ..runtime.tensor import Tensor
 
@@ -122,7 +122,7 @@ class _Profiler:
             if self.config["aggregate_stats"]:
                 self._sum(_PYTHON, f"{name}::pure_python", (end - begin - own.inside) / 1e6)
 
-    def _label(self, program: Program, launch: Launch) -> str:
+    def _label(self, program: Program, launch: Computation) -> str:
         """The names of the operators in a launch, from the graph of the call. `x + 1` runs the program of
         `broadcast_add` with an array of shape (), but has the name of MXNet's operator on numbers."""
         from .ndarray.sparse_arithmetic import OF_NUMBERS
@@ -137,7 +137,7 @@ class _Profiler:
         right, left = names
         return right if program.inputs[1].shape == () else left
 
-    def launched(self, program: Program, launch: Launch | None, begin: int, end: int) -> None:
+    def launched(self, program: Program, launch: Computation | None, begin: int, end: int) -> None:
         if launch is None:
             self.duration(program.name, "program", begin, end)
             return

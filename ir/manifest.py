@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .graph import Check, RandomKey
-from .program import Copy, Launch, Place, Program, Space, Step
+from .program import Branch, Copy, Fill, HostCall, HostFunction, Launch, Loop, Place, Program, Space, Step, walk
 from .types import DType, Layout, TensorType
 
-_MAGIC = b"mxfprog4"
+_MAGIC = b"mxfprog5"
 _PREFIX = struct.Struct("<8sQ")
 _LARGEST = 1 << 62
+_DEEPEST = 64  # loops and branches in each other
 _SPACES = {space.value: space for space in Space}
 
 
@@ -29,9 +30,9 @@ class ManifestError(ValueError):
 
 
 def program_to_bytes(program: Program) -> bytes:
-    """The program as self-contained bytes. ManifestError if it calls Python functions, which cannot be written."""
-    if program.functions:
-        names = ", ".join(f.label or f.symbol for f in program.functions)
+    """The program as self-contained bytes. ManifestError if it calls users' functions, which cannot be written."""
+    if program.calls_python:
+        names = ", ".join(f.label for f in program.functions if f.op is None)
         raise ManifestError(f"{program.name} calls Python functions ({names}): it cannot be written")
     header = {
         "name": program.name,
@@ -40,7 +41,8 @@ def program_to_bytes(program: Program) -> bytes:
         "outputs": [_type_to_json(t) for t in program.outputs],
         "parameters": sorted(program.parameters),
         "steps": [_step_to_json(step) for step in program.steps],
-        "prepare": [_launch_to_json(launch) for launch in program.prepare],
+        "prepare": [_step_to_json(step) for step in program.prepare],
+        "functions": _function_texts(program),
         "state": program.state,
         "random": [] if program.random is None else [program.random.input, program.random.draws],
         "elementwise": sorted(program.elementwise),
@@ -97,6 +99,7 @@ class _Reader:
         self.inputs = tuple(_type_from_json(t) for t in header["inputs"])
         self.outputs = tuple(_type_from_json(t) for t in header["outputs"])
         self.names = tuple(_text(name) for name in header["names"])
+        self.functions = _parsed_functions([_text(text) for text in header["functions"]])
 
     def program(self, data: bytes, start: int) -> Program:
         header = self.header
@@ -107,12 +110,13 @@ class _Reader:
             inputs=self.inputs,
             outputs=self.outputs,
             parameters=frozenset(self.positions(header["parameters"], "a parameter")),
-            steps=tuple(map(self.step, header["steps"])),
-            prepare=tuple(map(self.launch, header["prepare"])),
+            steps=self.steps(header["steps"]),
+            prepare=self.steps(header["prepare"]),
             arena_bytes=self.arena,
             prepared_bytes=self.prepared,
             constants=blobs[0],
             code=tuple(blobs[1:]),
+            functions=self.functions,
             state=self.positions(header["state"], "state"),
             random=self.random(header["random"]),
             elementwise=frozenset(self.positions(header["elementwise"], "an input")),
@@ -147,32 +151,81 @@ class _Reader:
             raise ManifestError(f"the random key has the type {self.inputs[at]}")
         return RandomKey(at, _natural(draws, "a number of draws"))
 
-    def step(self, record: list[Any]) -> Step:
+    def steps(self, records: list[Any]) -> tuple[Step, ...]:
+        found = self.listed(records, 0)
+        for step, counts in walk(found):
+            self.check_step(step, counts)
+        return found
+
+    def listed(self, records: list[Any], depth: int) -> tuple[Step, ...]:
+        if depth > _DEEPEST:
+            raise ManifestError(f"steps in more than {_DEEPEST} loops and branches")
+        return tuple([self.step(record, depth) for record in records])
+
+    def check_step(self, step: Step, counts: Sequence[int]) -> None:
+        """Check that what a step other than a launch reads and writes is in its block of memory."""
+        match step:
+            case Copy():
+                blocks = [(step.target, step.nbytes), (step.source, step.nbytes)]
+            case Fill():
+                blocks = [(step.target, step.nbytes)]
+            case HostCall():
+                function = self.functions[step.function]
+                sizes = [t.nbytes for t in (*function.inputs, *function.outputs)]
+                blocks = list(zip(step.arguments, sizes, strict=True))
+            case Loop():
+                blocks = [] if step.flag is None else [(step.flag, 1)]
+            case Branch():
+                blocks = [(step.flag, 1)]
+            case Launch():
+                blocks = []
+        for place, nbytes in blocks:
+            first, last = place.reach(counts)
+            if first < 0 or last + nbytes > self.extent(place):
+                raise ManifestError(f"{nbytes} bytes at byte {last} leave {place.space.value} {place.index}")
+
+    def step(self, record: list[Any], depth: int) -> Step:
         kind, *rest = record
-        if kind not in ("launch", "copy"):
-            raise ManifestError(f"a step {kind!r} is unknown")
-        return self.launch(rest) if kind == "launch" else self.copy(rest)
+        match kind:
+            case "launch":
+                return self.launch(rest)
+            case "copy":
+                target, source, nbytes = rest
+                return Copy(self.place(target), self.place(source), _natural(nbytes, "the size of a copy"))
+            case "fill":
+                target, nbytes = rest
+                return Fill(self.place(target), _natural(nbytes, "the size of a block"))
+            case "host_call":
+                number, arguments, named, layers, fallback = rest
+                function = _below(number, len(self.functions), "a function")
+                places = tuple(map(self.place, arguments))
+                return HostCall(function, places, _text(named), self.layers(layers), _text(fallback))
+            case "loop":
+                body, count, flag, named, layers = rest
+                steps, at = self.listed(body, depth + 1), None if flag is None else self.place(flag)
+                return Loop(steps, _natural(count, "a count"), at, _text(named), self.layers(layers))
+            case "branch":
+                flag, then, otherwise, named, layers = rest
+                lists = self.listed(then, depth + 1), self.listed(otherwise, depth + 1)
+                return Branch(self.place(flag), *lists, _text(named), self.layers(layers))
+            case _:
+                raise ManifestError(f"a step {kind!r} is unknown")
 
     def launch(self, record: list[Any]) -> Launch:
         symbol, arguments, count, grain, kind, layers, fallback = record
         places = tuple(_integer(a) if isinstance(a, int) else self.place(a) for a in arguments)
-        named = tuple(_below(i, len(self.names), "a layer") for i in layers)
         sizes = _natural(count, "a count"), _natural(grain, "a grain")
-        return Launch(_text(symbol), places, *sizes, _text(kind), named, _text(fallback))
+        return Launch(_text(symbol), places, *sizes, _text(kind), self.layers(layers), _text(fallback))
 
-    def copy(self, record: list[Any]) -> Copy:
-        target, source, nbytes = record
-        copy = Copy(self.place(target), self.place(source), _natural(nbytes, "the size of a copy"))
-        for place in (copy.target, copy.source):
-            if place.offset + copy.nbytes > self.extent(place):
-                raise ManifestError(f"a copy of {nbytes} bytes leaves {place.space.value} {place.index}")
-        return copy
+    def layers(self, listed: list[Any]) -> tuple[int, ...]:
+        return tuple([_below(i, len(self.names), "a layer") for i in listed])
 
     def place(self, record: list[Any]) -> Place:
-        name, index, offset = record
+        name, index, offset, *strides = record
         if name not in _SPACES:
             raise ManifestError(f"space {name!r} is unknown")
-        place = Place(_SPACES[name], _natural(index, "an index"), _natural(offset, "an offset"))
+        numbers = _natural(index, "an index"), _natural(offset, "an offset")
+        place = Place(_SPACES[name], *numbers, tuple(map(_integer, strides)))
         if place.offset > self.extent(place):
             raise ManifestError(f"byte {place.offset} is outside of {name} {place.index}")
         return place
@@ -203,18 +256,43 @@ def _cut(data: bytes, start: int, sizes: Iterable[int]) -> Iterable[bytes]:
 
 
 def _place_to_json(place: Place) -> list[Any]:
-    return [place.space.value, place.index, place.offset]
+    return [place.space.value, place.index, place.offset, *place.strides]
 
 
 def _step_to_json(step: Step) -> list[Any]:
-    if isinstance(step, Launch):
-        return ["launch", *_launch_to_json(step)]
-    return ["copy", _place_to_json(step.target), _place_to_json(step.source), step.nbytes]
+    match step:
+        case Launch():
+            arguments = [a if isinstance(a, int) else _place_to_json(a) for a in step.arguments]
+            return ["launch", step.symbol, arguments, step.count, step.grain, step.kind, step.layers, step.fallback]
+        case Copy():
+            return ["copy", _place_to_json(step.target), _place_to_json(step.source), step.nbytes]
+        case Fill():
+            return ["fill", _place_to_json(step.target), step.nbytes]
+        case HostCall():
+            arguments = [_place_to_json(a) for a in step.arguments]
+            return ["host_call", step.function, arguments, step.kind, step.layers, step.fallback]
+        case Loop():
+            flag = None if step.flag is None else _place_to_json(step.flag)
+            return ["loop", [_step_to_json(s) for s in step.body], step.count, flag, step.kind, step.layers]
+        case Branch():
+            lists = [[_step_to_json(s) for s in steps] for steps in (step.then, step.otherwise)]
+            return ["branch", _place_to_json(step.flag), *lists, step.kind, step.layers]
 
 
-def _launch_to_json(launch: Launch) -> list[Any]:
-    arguments = [a if isinstance(a, int) else _place_to_json(a) for a in launch.arguments]
-    return [launch.symbol, arguments, launch.count, launch.grain, launch.kind, launch.layers, launch.fallback]
+def _function_texts(program: Program) -> list[str]:
+    if not program.functions:
+        return []
+    from .host_functions import function_text
+
+    return [function_text(function) for function in program.functions]
+
+
+def _parsed_functions(texts: list[str]) -> tuple[HostFunction, ...]:
+    if not texts:
+        return ()
+    from .host_functions import parse_function
+
+    return tuple(map(parse_function, texts))
 
 
 def _type_to_json(type: TensorType) -> list[Any]:

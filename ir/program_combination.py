@@ -10,13 +10,13 @@ Programs that are combined have symbols that identify their code (`codegen/llvm/
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from itertools import takewhile, zip_longest
 
 from .assign_offsets import ALIGNMENT, Block, assign_offsets
 from .lazy_dataclass import dataclass
 from .program import Copy, Place, Program, Space, Step
-from .program_rewrite import move_step
+from .program_rewrite import move_steps, name_steps
 from .types import TensorType
 
 
@@ -119,13 +119,14 @@ class _Combination:
         """A place in a program's own memory."""
         match place.space:
             case Space.ARENA if place.offset < region.scratch_bytes:
-                return Place(Space.ARENA, 0, region.scratch + place.offset)
+                start = Place(Space.ARENA, 0, region.scratch)
             case Space.ARENA:
-                return self.kept_place(region.kept + place.offset - region.scratch_bytes)
+                start = self.kept_place(region.kept - region.scratch_bytes)
             case Space.PREPARED:
-                return self.kept_place(region.prepared + place.offset)
+                start = self.kept_place(region.prepared)
             case _:
-                return Place(Space.CONSTANT, 0, region.constants + place.offset)
+                start = Place(Space.CONSTANT, 0, region.constants)
+        return place.behind(start)
 
     def kept_place(self, offset: int) -> Place:
         return Place(Space.ARENA, 0, self.scratch + offset)
@@ -151,17 +152,11 @@ class _Combination:
 
         def move(place: Place) -> Place:
             if place.space in (Space.INPUT, Space.OUTPUT):
-                start = (inputs if place.space is Space.INPUT else outputs)[place.index]
-                return replace(start, offset=start.offset + place.offset)
+                return place.behind((inputs if place.space is Space.INPUT else outputs)[place.index])
             return self.place(region, place)
 
-        def named(step: Step) -> Step:
-            if isinstance(step, Copy):
-                return step
-            return replace(step, layers=tuple([region.layers[i] for i in step.layers]) or region.unnamed)
-
-        kept = (step for step in (*program.prepare, *program.steps) if step not in skip)
-        return [named(move_step(step, move)) for step in kept]
+        kept = [step for step in (*program.prepare, *program.steps) if step not in skip]
+        return list(name_steps(move_steps(kept, move), region.layers, region.unnamed))
 
     def program(
         self,
@@ -305,7 +300,7 @@ class _Sequence:
             operand = _operand(self.uses[number], source)
             if operand is None:
                 place = self.combined.place(regions[number], source)
-                return replace(place, offset=place.offset + offset)
+                return place.at(offset)
             value, offset = operand, offset + source.offset
         if value < self.inputs:
             return Place(Space.INPUT, value, offset)

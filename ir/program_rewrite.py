@@ -1,8 +1,9 @@
 """Derives programs from programs. The functions are pure and compile nothing: results equal those of the given programs
 bit for bit.
 
-    map_places(program, move)              with other places
-    preparation(program)                   the launches of `prepare` alone
+    move_steps(steps, move)                steps with other places
+    map_places(program, move)              a program with other places
+    preparation(program)                   the steps of `prepare` alone
     bind(program, parameters, starts, t)   with all that depends on parameters in one block of memory
 
 `program_combination.py` makes one program of several.
@@ -10,33 +11,65 @@ bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from .program import Copy, Launch, Place, Program, Space, Step
+from .program import Branch, Copy, Fill, HostCall, Launch, Loop, Place, Program, Space, Step
 from .types import DType, TensorType
 
 Move = Callable[[Place], Place]
 
 
 def move_step(step: Step, move: Move) -> Step:
-    """The step with `move` applied to each place."""
-    return (
-        move_launch(step, move) if isinstance(step, Launch) else Copy(move(step.target), move(step.source), step.nbytes)
-    )
+    """The step with `move` applied to each place, also in the steps in it."""
+    match step:
+        case Launch():
+            return replace(step, arguments=tuple([a if isinstance(a, int) else move(a) for a in step.arguments]))
+        case HostCall():
+            return replace(step, arguments=tuple(map(move, step.arguments)))
+        case Copy():
+            return Copy(move(step.target), move(step.source), step.nbytes)
+        case Fill():
+            return Fill(move(step.target), step.nbytes)
+        case Loop():
+            flag = None if step.flag is None else move(step.flag)
+            return replace(step, body=move_steps(step.body, move), flag=flag)
+        case Branch():
+            then, otherwise = move_steps(step.then, move), move_steps(step.otherwise, move)
+            return replace(step, flag=move(step.flag), then=then, otherwise=otherwise)
 
 
-def move_launch(launch: Launch, move: Move) -> Launch:
-    """The launch with `move` applied to each place."""
-    return replace(launch, arguments=tuple([a if isinstance(a, int) else move(a) for a in launch.arguments]))
+def move_steps(steps: Iterable[Step], move: Move) -> tuple[Step, ...]:
+    """The steps with `move` applied to each place."""
+    return tuple([move_step(step, move) for step in steps])
+
+
+def name_steps(steps: Iterable[Step], layers: Sequence[int], unnamed: tuple[int, ...]) -> tuple[Step, ...]:
+    """The steps with layer i at position `layers[i]` of the names of another program. What computes no layer gets the
+    layers `unnamed`."""
+
+    def named(step: Step) -> Step:
+        match step:
+            case Copy() | Fill():
+                return step
+            case Loop():
+                step = replace(step, body=name_steps(step.body, layers, unnamed))
+            case Branch():
+                then, otherwise = (name_steps(x, layers, unnamed) for x in (step.then, step.otherwise))
+                step = replace(step, then=then, otherwise=otherwise)
+            case _:
+                pass
+        return replace(step, layers=tuple([layers[i] for i in step.layers]) or unnamed)
+
+    return tuple([named(step) for step in steps])
 
 
 def map_places(program: Program, move: Move) -> Program:
     """The program with `move` applied to each place."""
     return replace(
         program,
-        steps=tuple(move_step(step, move) for step in program.steps),
-        prepare=tuple(move_launch(launch, move) for launch in program.prepare),
+        steps=move_steps(program.steps, move),
+        prepare=move_steps(program.prepare, move),
     )
 
 
@@ -45,12 +78,12 @@ def preparation(program: Program) -> Program:
     before a run."""
 
     def move(place: Place) -> Place:
-        return Place(Space.OUTPUT, 0, place.offset) if place.space is Space.PREPARED else place
+        return replace(place, space=Space.OUTPUT) if place.space is Space.PREPARED else place
 
     return replace(
         program,
         outputs=(TensorType((program.prepared_bytes,), DType.U8),),
-        steps=tuple(move_launch(launch, move) for launch in program.prepare),
+        steps=move_steps(program.prepare, move),
         prepare=(),
         groups=(),
         random=None,
@@ -76,7 +109,7 @@ def bind(
     def move(place: Place) -> Place:
         start = starts.get((place.space, place.index))
         if start is not None:
-            return Place(Space.INPUT, len(rest), start + place.offset)
+            return replace(place, space=Space.INPUT, index=len(rest), offset=start + place.offset)
         return replace(place, index=positions[place.index]) if place.space is Space.INPUT else place
 
     return replace(

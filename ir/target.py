@@ -108,11 +108,6 @@ class Capabilities(Protocol):
         """Channels in a block of a blocked layout; 1 if every buffer is row-major."""
         ...
 
-    @property
-    def has_loops(self) -> bool:
-        """True if programs have loops; a target without them gets loops of known length as their steps."""
-        ...
-
     def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int]) -> int:
         """The outputs along each axis with several taps, out of `tiles`, that Winograd's transforms compute together; 0
         if the target computes the convolution in another way."""
@@ -130,7 +125,6 @@ class PlainTarget:
 
     name: str = "reference"
     channel_block: int = 1
-    has_loops: bool = True
 
     def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int]) -> int:
         return 0

@@ -11,7 +11,19 @@ from typing import NoReturn
 
 from .graph import Graph, GraphError, Node, Value
 from .kernel_verifier import verify_kernel
-from .program import Copy, Launch, Place, Program, Space
+from .program import (
+    Computation,
+    Copy,
+    Fill,
+    HostCall,
+    Launch,
+    Place,
+    Program,
+    Space,
+    Step,
+    own_places,
+    walk,
+)
 from .program_printer import place_text
 from .symbolic import is_symbolic
 from .types import DType, TensorType
@@ -156,6 +168,7 @@ def verify_program(program: Program, symbols: Collection[str] | None = None) -> 
 class _ProgramVerifier:
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.counts: tuple[int, ...] = ()  # of the loops around the step
         self.tensors = {Space.INPUT: program.inputs, Space.OUTPUT: program.outputs}
         self.sizes = {
             Space.ARENA: program.arena_bytes,
@@ -170,13 +183,9 @@ class _ProgramVerifier:
         program = self.program
         if not all(0 <= i < len(program.inputs) for i in program.parameters):
             self.fail(f"parameters {sorted(program.parameters)} are out of range for {len(program.inputs)} inputs")
-        for launch in program.prepare:
-            self.launch(launch, symbols, prepared=True)
-        for step in program.steps:
-            if isinstance(step, Launch):
-                self.launch(step, symbols, prepared=False)
-            else:
-                self.copy(step)
+        for prepared, steps in ((True, program.prepare), (False, program.steps)):
+            for step, self.counts in walk(steps):
+                self.step(step, symbols, prepared=prepared)
         if not 0 <= program.scratch_bytes <= program.arena_bytes:
             self.fail(f"{program.scratch_bytes} bytes of scratch memory in an arena of {program.arena_bytes}")
         if program.groups and (sum(program.groups) != len(program.steps) or min(program.groups) < 1):
@@ -187,29 +196,41 @@ class _ProgramVerifier:
         if key is not None and not 0 <= key.input < len(program.inputs):
             self.fail(f"the random key is input {key.input} of {len(program.inputs)}")
 
-    def copy(self, copy: Copy) -> None:
-        what = f"copy of {place_text(copy.source)} to {place_text(copy.target)}"
-        self.place(copy.source, what, copy.nbytes)
-        self.place(copy.target, what, copy.nbytes)
-        target = copy.target
-        replaced = target.space is Space.INPUT and target.index in self.program.state
-        if not replaced and target.space not in (Space.OUTPUT, Space.ARENA):
+    def step(self, step: Step, symbols: Collection[str] | None, *, prepared: bool) -> None:
+        match step:
+            case Copy():
+                what = f"copy of {place_text(step.source)} to {place_text(step.target)}"
+                self.place(step.source, what, step.nbytes)
+                self.target(step.target, what, step.nbytes, prepared=prepared)
+            case Fill():
+                self.target(step.target, f"zeros at {place_text(step.target)}", step.nbytes, prepared=prepared)
+            case _:
+                self.computation(step, symbols, prepared=prepared)
+
+    def target(self, place: Place, what: str, nbytes: int, *, prepared: bool) -> None:
+        self.place(place, what, nbytes)
+        replaced = place.space is Space.INPUT and place.index in self.program.state
+        own = (Space.PREPARED, Space.ARENA) if prepared else (Space.OUTPUT, Space.ARENA)
+        if not replaced and place.space not in own:
             self.fail(f"{what}: the target is neither an output nor state")
 
-    def launch(self, launch: Launch, symbols: Collection[str] | None, *, prepared: bool) -> None:
-        if not all(0 <= i < len(self.program.names) for i in launch.layers):
-            self.fail(f"launch of {launch.symbol!r}: layers {launch.layers} of {len(self.program.names)} names")
-        what = f"launch of {launch.symbol!r} ({self.program.label(launch)})"
-        if symbols is not None and launch.symbol not in symbols:
-            self.fail(f"{what}: no code defines the symbol")
-        if launch.count < 0 or launch.grain < 1:
-            self.fail(f"{what}: invalid count {launch.count} or grain {launch.grain}")
-        for place in launch.arguments:
-            if not isinstance(place, Place):
-                continue
-            self.place(place, what, accessed=is_symbolic(launch.count) or launch.count > 0)
+    def computation(self, step: Computation, symbols: Collection[str] | None, *, prepared: bool) -> None:
+        if not all(0 <= i < len(self.program.names) for i in step.layers):
+            self.fail(f"{_described(step)}: layers {step.layers} of {len(self.program.names)} names")
+        what = f"{_described(step)} ({self.program.label(step)})"
+        is_run = True
+        if step.count < 0 or step.grain < 1:
+            self.fail(f"{what}: invalid count {step.count} or grain {step.grain}")
+        if isinstance(step, Launch):
+            if symbols is not None and step.symbol not in symbols:
+                self.fail(f"{what}: no code defines the symbol")
+            is_run = is_symbolic(step.count) or step.count > 0
+        elif isinstance(step, HostCall) and not 0 <= step.function < len(self.program.functions):
+            self.fail(f"{what}: there are {len(self.program.functions)} functions")
+        for place in own_places(step):
+            self.place(place, what, accessed=is_run)
             if prepared and self.changes(place):
-                self.fail(f"{what}: {place_text(place)} is not a parameter, but the launch is in `prepare`")
+                self.fail(f"{what}: {place_text(place)} is not a parameter, but the step is in `prepare`")
 
     def changes(self, place: Place) -> bool:
         is_input = place.space is Space.INPUT
@@ -221,5 +242,10 @@ class _ProgramVerifier:
             self.fail(f"{what}: {place.space.value} {place.index} does not exist")
         size = self.sizes[place.space] if tensors is None else tensors[place.index].nbytes
         # An empty tensor can be at the end of its space.
-        if accessed and not 0 <= place.offset <= size - nbytes:
+        first, last = (place.offset, place.offset) if any(map(is_symbolic, self.counts)) else place.reach(self.counts)
+        if accessed and not 0 <= first <= last <= size - nbytes:
             self.fail(f"{what}: {place_text(place)} is outside its space of {size} bytes")
+
+
+def _described(step: Computation) -> str:
+    return f"launch of {step.symbol!r}" if isinstance(step, Launch) else f"step {step.kind!r}"

@@ -4,7 +4,7 @@
     differentiate    Differentiate   for training: adds the cotangents of inputs, before loops are unrolled
     partition        partition       for training: splits the graph into a forward and a backward graph
     optimise         OPTIMISE        passes for all targets
-    lower            LOWER_CPU       passes for one target; the last forms regions
+    lower            LOWER       passes for one target; the last forms regions
 
 Inference skips the second and third stage, which `training.py` combines.
 """
@@ -69,7 +69,7 @@ OPTIMISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
 )
 
-LOWER_CPU: tuple[Pass, ...] = (
+LOWER: tuple[Pass, ...] = (
     Expand(),  # not for the reference target: the interpreter evaluates these primitives
     DivideOnce(),  # before fusion, so that the reciprocal is computed once per row
     ExchangePools(),  # before batch norms are folded: their scale can follow an exchanged convolution
@@ -82,4 +82,5 @@ LOWER_CPU: tuple[Pass, ...] = (
 )
 
 FOR_REFERENCE: tuple[Pass, ...] = (*TO_CORE, *OPTIMISE)
-FOR_CPU: tuple[Pass, ...] = (*FOR_REFERENCE, *LOWER_CPU)
+FOR_KERNELS: tuple[Pass, ...] = (*FOR_REFERENCE, *LOWER)
+"""What `Target.passes` is, for targets without passes of their own."""

@@ -17,21 +17,18 @@ from .manager import Context, Pass
 class UnrollScan(Pass):
     """Replace a Scan by its steps if all its steps together have at most `limit` nodes, not counting virtual ones.
 
-    Longer loops, and those of symbolic length, are as fast and compile as fast as one step. A target without loops gets
-    up to `most` nodes. All steps have the same shapes, so they compile to the same kernels: the program gets more
-    launches, not more code. Slices of scanned operands and pieces of stacked results are views, which memory planning
-    finds. Needs: core. Keeps: values.
+    Longer loops, and those of symbolic length, are as fast and compile as fast as one step. All steps have the same
+    shapes, so they compile to the same kernels: the program gets more launches, not more code. Slices of scanned
+    operands and pieces of stacked results are views, which memory planning finds. Needs: core. Keeps: values.
     """
 
     name = "unroll-scan"
     limit: int = 256
-    most: int = 2048
 
     def run(self, graph: Graph, context: Context) -> Graph:
-        limit = self.limit if context.target.has_loops else self.most
-        if not any(_unrolls(n.op, limit) for n in graph.nodes):
+        if not any(_unrolls(n.op, self.limit) for n in graph.nodes):
             return graph
-        unroll = partial(_unroll, limit)
+        unroll = partial(_unroll, self.limit)
         return self.run(rebuild(graph, unroll, CoreBuilder(graph.name)), context)
 
 

@@ -143,7 +143,7 @@ class _DynamicCompiler:
         return watched(self.device, graph, self.options, made)
 
     def store(self, number: int, made: DynamicProgram, loaded: LoadedProgram[Any]) -> None:
-        if not loaded.program.functions:
+        if not loaded.program.calls_python:
             _write(self._key(number), pickle.dumps((made, loaded.symbols())))
 
     def _key(self, number: int) -> str:

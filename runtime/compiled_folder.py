@@ -87,8 +87,8 @@ def write_folder(
     CompiledFolderError as from `check_free`, and for programs that call Python functions."""
     path = Path(os.path.abspath(folder))
     check_free(path, replace_existing)
-    if model.program.functions:
-        names = ", ".join(f.label or f.symbol for f in model.program.functions)
+    if model.program.calls_python:
+        names = ", ".join(f.label for f in model.program.functions if f.op is None)
         raise CompiledFolderError(f"{model.name} calls Python functions, which cannot be written: {names}")
     with names_file(folder), temporary_beside(path, new_folder) as (temporary, descriptor):
         contents = {PROGRAM: program_to_bytes(model.program), MEMORY: model.memory.data}

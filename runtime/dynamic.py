@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from ..ir.graph import Graph
 from ..ir.locks import ForkSafeLock
-from ..ir.program import Launch, Program
+from ..ir.program import Program, Step
 from ..ir.types import TensorType
 from .device import Device, Runnable
 from .loaded_program import LoadedProgram
@@ -55,7 +55,7 @@ class DynamicPrograms:
         self._lock = ForkSafeLock()
         self._programs: tuple[DynamicProgram, ...] = ()
         self._count = 0  # of all dynamic programs, dropped ones included
-        self._prepared: WeakValueDictionary[tuple[tuple[Launch, ...], bytes], PreparedPool] = WeakValueDictionary()
+        self._prepared: WeakValueDictionary[tuple[tuple[Step, ...], bytes], PreparedPool] = WeakValueDictionary()
 
     def executable(self, types: Sequence[TensorType], graph: Callable[[], Graph]) -> Runnable:
         """The executable for inputs of these types. `graph` returns the computation on them, if it must be compiled."""

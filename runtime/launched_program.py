@@ -4,24 +4,35 @@ places.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
+from operator import mul
 from typing import Any
 
 import numpy as np
 
 from ..codegen.target import ALIGNED_BYTES
-from ..ir.program import Copy, HostFunction, Launch, Place, Program, Space, Step
+from ..ir.program import (
+    Branch,
+    Copy,
+    Fill,
+    HostCall,
+    HostFunction,
+    Launch,
+    Loop,
+    Place,
+    Program,
+    Space,
+    Step,
+    all_steps,
+)
 from ..ir.types import TensorType
 from .checks import verify
 from .device import DeviceAddress, DeviceError, Launcher
 from .loaded_program import LoadedProgram
 from .prepared import Prepared, PreparedPool
 from .python_functions import call_on_copies
-from .storage import Storage
 from .tensor_memory import as_memory
 from .writes import written_at
-
-Argument = DeviceAddress | int
 
 
 class LaunchedProgram(LoadedProgram["DeviceInstance"]):
@@ -36,7 +47,6 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         super().__init__(program, prepared, device.allocate_zeroed)
         self._code = [device.load_code(code) for code in program.code]
         self.kernels = {symbol: kernel for code in self._code for symbol, kernel in code.items()}
-        self.functions = {f.symbol: f for f in program.functions}
         self._replaced = (*self.state, *self._written_by_functions())
         self.constants = device.allocate(len(program.constants))
         device.write(self.constants.address, program.constants)
@@ -56,12 +66,13 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         blocks = [self.device.allocate(1) for _ in checks]
         self._run(inputs, (*outputs, *(block.address for block in blocks)), parameters_version)
         if checks:
-            verify(checks, b"".join(self._flag(block) for block in blocks))
+            verify(checks, bytes([self.read_byte(block.address) for block in blocks]))
 
-    def _flag(self, block: Storage) -> bytes:
-        flag = np.empty((1,), np.uint8)
-        self.device.read(block.address, flag)
-        return flag.tobytes()
+    def read_byte(self, address: DeviceAddress) -> int:
+        """The byte at an address, after all work that was started before."""
+        byte = np.empty((1,), np.uint8)
+        self.device.read(address, byte)
+        return int(byte[0])
 
     def _run(
         self, inputs: Sequence[DeviceAddress], outputs: Sequence[DeviceAddress], parameters_version: Hashable
@@ -88,13 +99,9 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
 
     def _written_by_functions(self) -> set[int]:
         """The inputs that Python functions can write."""
-        calls = [
-            (launch.arguments, self.functions[launch.symbol])
-            for launch in self.program.launches
-            if launch.symbol in self.functions
-        ]
-        places = [arguments[i] for arguments, function in calls for i in function.writes]
-        return {p.index for p in places if isinstance(p, Place) and p.space is Space.INPUT}
+        calls = [step for step in all_steps(self.program.steps) if isinstance(step, HostCall)]
+        places = [call.arguments[i] for call in calls for i in self.program.functions[call.function].writes]
+        return {p.index for p in places if p.space is Space.INPUT}
 
 
 class DeviceInstance:
@@ -113,33 +120,57 @@ class DeviceInstance:
             prepared.set_version(version)
         self._take(self.program.steps, operands)
 
-    def _take(self, steps: Sequence[Step], operands: Sequence[DeviceAddress]) -> None:
+    def _take(self, steps: Sequence[Step], operands: Sequence[DeviceAddress], numbers: tuple[int, ...] = ()) -> None:
+        """Take steps in the iterations `numbers` of the loops around them, the outermost first."""
+
+        def address(place: Place) -> DeviceAddress:
+            return self._address(place, operands, numbers)
+
         for step in steps:
-            if isinstance(step, Copy):
-                target, source = (self._address(place, operands) for place in (step.target, step.source))
-                self.device.copy(target, source, step.nbytes)
-            else:
-                self._launch(step, operands)
+            match step:
+                case Launch():
+                    arguments = [a if isinstance(a, int) else address(a) for a in step.arguments]
+                    self._launch(step, arguments)
+                case HostCall():
+                    self._call(self.program.functions[step.function], [address(a) for a in step.arguments])
+                case Copy():
+                    self.device.copy(address(step.target), address(step.source), step.nbytes)
+                case Fill():
+                    self.device.write(address(step.target), bytes(step.nbytes))
+                case Loop():
+                    self._repeat(step, operands, numbers)
+                case Branch():
+                    taken = step.then if self._is_set(address(step.flag)) else step.otherwise
+                    self._take(taken, operands, numbers)
 
-    def _launch(self, launch: Launch, operands: Sequence[DeviceAddress]) -> None:
-        kernels: Mapping[str, Any] = self.loaded.kernels
-        arguments = [a if isinstance(a, int) else self._address(a, operands) for a in launch.arguments]
-        function = self.loaded.functions.get(launch.symbol)
-        if function is not None:
-            self._call(function, arguments)
-        elif launch.count:
-            self.device.launch(kernels[launch.symbol], launch.count, arguments)
+    def _launch(self, launch: Launch, arguments: Sequence[DeviceAddress | int]) -> None:
+        if launch.count:
+            self.device.launch(self.loaded.kernels[launch.symbol], launch.count, arguments)
 
-    def _address(self, place: Place, operands: Sequence[DeviceAddress]) -> DeviceAddress:
+    def _repeat(self, loop: Loop, operands: Sequence[DeviceAddress], numbers: tuple[int, ...]) -> None:
+        number = 0
+        while number < loop.count:
+            if loop.flag is not None and not self._is_set(self._address(loop.flag, operands, numbers)):
+                return
+            self._take(loop.body, operands, (*numbers, number))
+            number += 1
+
+    def _address(self, place: Place, operands: Sequence[DeviceAddress], numbers: tuple[int, ...]) -> DeviceAddress:
+        moved = sum(map(mul, place.strides, numbers))
         match place.space:
             case Space.INPUT:
-                return operands[place.index] + place.offset
+                start = operands[place.index]
             case Space.OUTPUT:
-                return operands[len(self.program.inputs) + place.index] + place.offset
+                start = operands[len(self.program.inputs) + place.index]
             case _:
-                return self.spaces[place.space].address + place.offset
+                start = self.spaces[place.space].address
+        return start + (place.offset + moved)
 
-    def _call(self, function: HostFunction, arguments: Sequence[Argument]) -> None:
+    def _is_set(self, address: DeviceAddress) -> bool:
+        """Whether the byte at an address is not 0; waits for the launches before."""
+        return self.loaded.read_byte(address) != 0
+
+    def _call(self, function: HostFunction, arguments: Sequence[DeviceAddress]) -> None:
         """Call a Python function on copies of its operands in the host's memory."""
         operands = [self._read(a, t) for a, t in zip(arguments, function.inputs, strict=False)]
         found, changed = call_on_copies(function, operands)
@@ -150,7 +181,7 @@ class DeviceInstance:
         for address, type, value in zip(targets, function.outputs, found, strict=True):
             self.device.write(address, np.ascontiguousarray(as_memory(value, type.dtype)))
 
-    def _read(self, address: Argument, type: TensorType) -> np.ndarray[Any, Any]:
+    def _read(self, address: DeviceAddress, type: TensorType) -> np.ndarray[Any, Any]:
         memory = np.empty(type.shape, type.dtype.memory)
         self.device.read(address, memory)
         return memory

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Iterable
+from operator import itemgetter
 
 from ..ir.locks import ForkSafeLock
 from .device import Address
@@ -83,14 +84,13 @@ def touch() -> None:
 
 
 class Watch:
-    """Watches blocks for as long as it lives. It keeps them alive, so that their ids are not reused. `records` has that
-    of each block in `watched`."""
+    """Watches blocks for as long as it lives. It keeps them alive, so that their ids are not reused."""
 
     def __init__(self, storages: Iterable[Storage]) -> None:
         self.storages = tuple(storages)
         with _changing:
-            self.records = [watched.setdefault(id(storage), [0, 0]) for storage in self.storages]
-            for storage, record in zip(self.storages, self.records, strict=True):
+            self._records = [watched.setdefault(id(storage), [0, 0]) for storage in self.storages]
+            for storage, record in zip(self.storages, self._records, strict=True):
                 record[0] += 1
                 _blocks[id(storage)] = storage
             _membership.now = next(_counter)
@@ -98,7 +98,10 @@ class Watch:
 
     def versions(self) -> tuple[int, ...]:
         """The number of the last write to each block."""
-        return tuple([last for _, last in self.records])
+        return tuple(map(_LAST_WRITE, self._records))
+
+
+_LAST_WRITE = itemgetter(1)
 
 
 def _release(storages: tuple[Storage, ...]) -> None:

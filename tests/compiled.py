@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from mxforge.codegen.driver import compile_graph
 from mxforge.ir.dialects.core import evaluate_graph
 from mxforge.ir.graph import Graph
-from mxforge.ir.program import Program
+from mxforge.ir.program import Launch, Program, Step
 from mxforge.ir.types import TensorType
 from mxforge.passes.manager import Options
 from mxforge.runtime.host.executable import Executable
@@ -22,6 +22,11 @@ Array = npt.NDArray[Any]
 def compiled(graph: Graph, options: Options | None = None) -> Program:
     """The program of a graph for this machine and two threads."""
     return compile_graph(graph, host_target(2), options)
+
+
+def launches_of(steps: Iterable[Step]) -> list[Launch]:
+    """The launches among steps, without those in loops and branches."""
+    return [step for step in steps if isinstance(step, Launch)]
 
 
 _GUARD = 256  # bytes on each side of an output, which programs must not write

@@ -16,7 +16,7 @@ from mxforge.ir.dialects.mx.operator import all_names, all_operators
 from mxforge.ir.graph import Node
 from mxforge.passes.kinds import Kind, kind_of
 from mxforge.passes.manager import Context, Options, run_passes
-from mxforge.passes.pipeline import FOR_CPU
+from mxforge.passes.pipeline import FOR_KERNELS
 from mxforge.runtime.host.machine import host_target
 from sweeps import together
 
@@ -48,7 +48,7 @@ def users() -> dict[str, set[str]]:
         if calls[golden.op] > CALLS:
             continue
         context = Context(host_target(1), Options(training=golden.train))
-        for node in run_passes(FOR_CPU, together(golden.op, [golden], golden.train).graph, context).nodes:
+        for node in run_passes(FOR_KERNELS, together(golden.op, [golden], golden.train).graph, context).nodes:
             shape = "join" if type(node.op).__name__ == "Concat" else shape_of(node)
             if shape is not None:
                 found[shape].add(golden.op)

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         folder=str(options.output),
         target=Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=target.threads),
         seconds=time.perf_counter() - start,
-        launches=len(frozen.launches),
+        launches=len(frozen.computations),
         bytes=len(memory) + sum(map(len, frozen.code)),
     )
     if model.weights is not DType.F32:

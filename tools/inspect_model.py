@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..frontend.compiled import Argument, CompiledModel, load_compiled
-from ..ir.program import Launch, Program
+from ..ir.program import Computation, Program, Step
 from ..ir.settings import settings
 from ..ir.types import TensorType
 from ..runtime.compile import compile_program
@@ -88,7 +88,7 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
         code_bytes=sum(map(len, program.code)),
         compile_seconds=seconds,
         target=common.Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=target.threads),
-        launches=_launches(program, program.launches),
+        launches=_launches(program, program.steps),
         prepare=_launches(program, program.prepare),
     )
     if options.profile:
@@ -120,7 +120,7 @@ def _inspect_compiled(folder: Path, profile: bool) -> InspectReport:
         operators={},
         memory=_memory(program, len(stored.memory)),
         code_bytes=sum(map(len, program.code)),
-        launches=_launches(program, program.launches),
+        launches=_launches(program, program.steps),
         prepare=_launches(program, program.prepare),
     )
     return _profiled(report, load_compiled(folder)) if profile else report
@@ -160,7 +160,7 @@ def _memory(program: Program, parameters: int) -> Memory:
     )
 
 
-def _launches(program: Program, launches: Iterable[Launch]) -> tuple[schema.Launch, ...]:
+def _launches(program: Program, steps: Iterable[Step]) -> tuple[schema.Launch, ...]:
     return tuple(
         schema.Launch(
             label=program.label(launch),
@@ -170,7 +170,8 @@ def _launches(program: Program, launches: Iterable[Launch]) -> tuple[schema.Laun
             grain=launch.grain,
             fallback=launch.fallback,
         )
-        for launch in launches
+        for launch in steps
+        if isinstance(launch, Computation)
     )
 
 

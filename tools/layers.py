@@ -41,7 +41,7 @@ def describe_layers(model: Model, graph: Graph, program: Program) -> tuple[Layer
 
 def _launches(program: Program) -> dict[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
-    for number, launch in enumerate(program.launches):
+    for number, launch in enumerate(program.computations):
         for layer in launch.layers:
             found[program.names[layer]].append(number)
     return found

@@ -18,7 +18,6 @@ from .cpu import Cpu
 from .emitter import FunctionBuilder, Header
 from .inner_kernels import InnerKernels
 from .kernel_module import KernelModule
-from .shared import NESTED
 from .types import I1, I64, PTR, Number, Type, scalar_constant
 
 _BYTES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8}
@@ -167,7 +166,7 @@ class DynamicModule(KernelModule):
 
     def __init__(self, target: Cpu, kernels: InnerKernels) -> None:
         super().__init__(target, kernels, has_thunks=False)
-        self._open: list[tuple[int, list[DynamicFunction]]] = []
+        self._open: tuple[int, list[DynamicFunction]] | None = None  # the kernel that is being emitted
         self._later: dict[str, Callable[[], None]] = {}
 
     def helper(self, name: str, emit: Callable[[], None]) -> str:
@@ -190,31 +189,24 @@ class DynamicModule(KernelModule):
             emit()
         super().release()
 
-    def _is_part(self, f: FunctionBuilder) -> bool:
-        return super()._is_part(f) or f.symbol.startswith(f"@{NESTED}")
-
     def begin_kernel(self, first: int) -> None:
         """Start a kernel: external functions created until `end_kernel` belong to it. Its numbers are arguments from
-        `first` on. Kernels nest: a loop's kernel contains the kernels of its body."""
-        self._open.append((first, []))
-
-    def add_arguments(self, count: int) -> None:
-        """Let the numbers of the innermost kernel begin `count` arguments later. None of its own functions is begun."""
-        first, functions = self._open[-1]
-        self._open[-1] = first + count, functions
+        `first` on."""
+        self._open = first, []
 
     def _create(self, header: Header, shares: bool) -> FunctionBuilder:
-        if header.linkage or not self._open:
+        if header.linkage or self._open is None:
             return super()._create(header, shares)
         function = DynamicFunction(self, *header)
-        first, functions = self._open[-1]
+        first, functions = self._open
         function.begin_numbers(first)
         functions.append(function)
         return function
 
     def end_kernel(self, symbol: str) -> DynamicKernel:
         """The functions created since `begin_kernel`, whose names start with `symbol`."""
-        _, functions = self._open.pop()
+        assert self._open is not None
+        (_, functions), self._open = self._open, None
         text = "\n".join([line for f in functions for line in f.text_lines()])
         digest = blake2b(text.replace(f"@{symbol}", "@kernel").encode(), digest_size=12).hexdigest()
         return DynamicKernel(digest, symbol, tuple(functions))

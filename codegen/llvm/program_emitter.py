@@ -12,13 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from ...ir.dialects.core import Cond, Fused, Scan, While
+from ...ir.dialects.core import Fused
 from ...ir.graph import Graph, Node
 from ...ir.hashing import structural_hash, trace_hash
 from ...ir.kernel import Kernel
-from ...ir.program import HostFunction
 from ...ir.types import TensorType
 from ...passes.manager import Context
 from ..chains import ChainedKernel
@@ -35,7 +34,7 @@ from .inner_kernels import InnerKernels
 from .kernel_module import KernelModule
 from .loops.emit import emit_loops
 from .loops.expressions import SHUFFLED
-from .shared import DYNAMIC, LOOPS, NESTED, PRODUCTS, share_code, shared_code
+from .shared import DYNAMIC, LOOPS, PRODUCTS, share_code, shared_code
 
 if TYPE_CHECKING:
     from .contract.general_form import GeneralProduct
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from .target import CpuTarget
 
 _FEW_REGIONS = 3  # with more regions shape-free kernels are compact: faster code would not repay its compile time
-_CONTROL = Cond | While | Scan
 _E = TypeVar("_E")
 _SYMBOL_DIGITS = 24  # hexadecimal, of a hash: equal symbols of different code are improbable
 _ASSEMBLY = 5  # level of MXFORGE_DEBUG from which assembly is printed
@@ -73,12 +71,11 @@ class LlvmEmitter:
             self.module, self.fresh = KernelModule(target, inner), KernelModule(target, shared, has_thunks=False)
         self.compilations = Compilations(target)
         self.texts: dict[str, str] = {}
-        self.emissions: dict[tuple[str, bool, bool], Emission] = {}
-        self.packings: dict[tuple[Packing, bool], LaunchSpec] = {}
+        self.emissions: dict[tuple[str, bool], Emission] = {}
+        self.packings: dict[Packing, LaunchSpec] = {}
         self.clearings: dict[HaloClearing, LaunchSpec] = {}
         self.chains: dict[str, Emission | None] = {}
         self.routines: dict[str, Emission] = {}
-        self.controls: dict[str, Emission] = {}
         self.general: dict[str, None] = {}
 
     def nested(self) -> LlvmEmitter:
@@ -96,7 +93,7 @@ class LlvmEmitter:
     def _node_symbol(self, prefix: str, node: Node) -> str:
         """The symbol of the code of a primitive, which ends with the primitive's name."""
         types = tuple(v.type for v in (*node.inputs, *node.outputs))
-        return f"{self._symbol(prefix, node.op, types, self._is_nested_dynamic)}_{node.op.name.rpartition('.')[2]}"
+        return f"{self._symbol(prefix, node.op, types)}_{node.op.name.rpartition('.')[2]}"
 
     # -- kernels
 
@@ -110,7 +107,7 @@ class LlvmEmitter:
         once = parameters.issuperset(b.name for b in kernel.buffers)
         parameters = parameters if is_contraction(kernel) else frozenset()
         name = trace_hash(kernel, parameters) if parameters else trace_hash(kernel)
-        key = name, self._is_nested_dynamic, once
+        key = name, once
         emission = self.emissions.get(key)
         if emission is None:
             symbol, first = self._symbol("k", name, once), len(kernel.buffers) + len(kernel.extents) + 1
@@ -123,14 +120,13 @@ class LlvmEmitter:
         return emit_kernel(kernel, self.target, self.module, symbol, parameters, once)
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:
-        key = packing, self._is_nested_dynamic
-        launch = self.packings.get(key)
+        launch = self.packings.get(packing)
         if launch is None:
             assert isinstance(packing, LlvmPacking)
             form, symbol = packing, self._symbol("pack", type(packing).__name__, packing)
             emission = self._dynamic(symbol, 2, lambda: Emission((form.emit(self.module, self.target, symbol),)))
             (launch,) = emission.launches
-            self.packings[key] = launch
+            self.packings[packing] = launch
         return launch
 
     def emit_clearing(self, type: TensorType, position: int, grouped: bool) -> LaunchSpec | None:
@@ -171,17 +167,6 @@ class LlvmEmitter:
 
     # -- kernels with symbolic extents
 
-    @property
-    def _is_nested_dynamic(self) -> bool:
-        """True for dynamic kernels of a loop or a branch: its function calls them, so they are in its object and not in
-        objects that programs share."""
-        return self.is_nested and self.context.options.dynamic
-
-    @property
-    def _made(self) -> tuple[dict[Any, Any], ...]:
-        """The tables of what is in the module."""
-        return self.emissions, self.packings, self.routines
-
     def _dynamic(self, symbol: str, first: int, emit: Callable[[], Emission]) -> Emission:
         """The emission of `emit`, which adds functions to the module whose names start with `symbol`. With symbolic
         extents the functions are shape-free: they are renamed after a digest of their code, and removed if the process
@@ -189,26 +174,19 @@ class LlvmEmitter:
         module = self.module
         if not isinstance(module, DynamicModule):
             return self._emitted(emit)
-        mark, made = module.mark(), [len(table) for table in self._made]
+        mark = module.mark()
         module.begin_kernel(first)
         emission = emit()
         kernel = module.end_kernel(symbol)
-        name = f"{NESTED if self.is_nested else DYNAMIC}{kernel.digest}"
+        name = f"{DYNAMIC}{kernel.digest}"
         launches = tuple(
             replace(s, symbol=name + s.symbol.removeprefix(symbol), numbers=s.numbers + kernel.numbers(s.symbol))
             for s in emission.launches
         )
-        if self.is_nested:
-            known = all(module.has_function(spec.symbol) for spec in launches)
-        else:
-            known = not any([self._is_new(spec.symbol) for spec in launches])
-        if known:
-            module.undo(mark)
-            for table, count in zip(self._made, made, strict=True):
-                for key in list(table)[count:]:
-                    del table[key]  # nested kernels went with the function that calls them
-        else:
+        if any([self._is_new(spec.symbol) for spec in launches]):
             module.rename(kernel, name)
+        else:
+            module.undo(mark)
         return replace(emission, launches=launches)
 
     # -- kernels of run-time extents
@@ -249,12 +227,7 @@ class LlvmEmitter:
 
     # -- primitives without a Kernel
 
-    def emit_node(self, node: Node, functions: list[HostFunction] | None) -> Emission | None:
-        if isinstance(node.op, _CONTROL):
-            return self._emit_control(node, functions)
-        return self._emit_routine(node)
-
-    def _emit_routine(self, node: Node) -> Emission | None:
+    def emit_node(self, node: Node) -> Emission | None:
         from .routines.emit import emit_routine, has_routine
 
         if not has_routine(node.op):
@@ -265,23 +238,6 @@ class LlvmEmitter:
             emission = self._dynamic(symbol, len(operands) + 1, lambda: emit_routine(node, self.module, symbol))
             self.routines[symbol] = emission
         return emission
-
-    def _emit_control(self, node: Node, functions: list[HostFunction] | None) -> Emission:
-        """A branch or a loop; its nested graphs are compiled into this module."""
-        from .control import emit_control
-
-        symbol = self._node_symbol("c", node)
-        emission = self.controls.get(symbol)
-        if emission is None:
-            first = len(node.inputs) + len(node.outputs) + 1
-            emission = self._dynamic(symbol, first, lambda: emit_control(node, self, functions, symbol))
-            self.controls[symbol] = emission
-        return emission
-
-    def add_arguments(self, count: int) -> None:
-        """Let the kernel that is being emitted take so many more arguments before its numbers."""
-        if isinstance(self.module, DynamicModule):
-            self.module.add_arguments(count)
 
     # -- code
 

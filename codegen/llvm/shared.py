@@ -14,9 +14,6 @@ from .cpu import Cpu
 LOOPS, PRODUCTS, DYNAMIC = "g_", "p_", "d_"
 """Prefixes of symbols of shape-free code; the rest is the hash of the kernel's form, or of its code (DYNAMIC)."""
 
-NESTED = "n_"
-"""The prefix of symbols that only a function of the same object calls; the rest is the hash of the code."""
-
 _code: Cache[tuple[str, Cpu], bytes] = Cache("shared code", 1 << 16, len, 64 << 20)
 
 

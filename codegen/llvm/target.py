@@ -15,7 +15,7 @@ from .shared import share_code
 if TYPE_CHECKING:
     from ...ir.graph import Graph
     from ...ir.kernel import Kernel
-    from ...passes.manager import Context
+    from ...passes.manager import Context, Pass
     from .program_emitter import LlvmEmitter
     from .schedule.kinds import Schedule
 
@@ -33,16 +33,18 @@ class CpuTarget(Cpu):
         """The number of float32 in a vector register, but at least 8, so that short vectors share cache lines."""
         return max(8, self.lanes())
 
-    @property
-    def has_loops(self) -> bool:
-        return True
-
     def fuses_parts(self, parts: int, rows: int) -> bool:
         """True if the registers hold the parts of one vector of columns for four rows, or for all of fewer rows: with
         less rows the weights arrive too slowly."""
         from .schedule.registers import tallest
 
         return tallest(parts, self) >= (4 if is_symbolic(rows) else min(rows, 4))
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        from ...passes.pipeline import FOR_KERNELS
+
+        return FOR_KERNELS
 
     @property
     def identity(self) -> str:

@@ -256,7 +256,8 @@ class Expressions:
         dims = value.dims | {dim}
         dtype = value.dtype
         mask = self.dim_mask(dim)
-        if isinstance(operand, Load) and operand.other is None and _same(self.neutral.get(operand), op, dtype):
+        load = operand if dim in value.dims and isinstance(operand, Load) and operand.other is None else None
+        if load is not None and _same(self.neutral.get(load), op, dtype):
             mask = ""  # the load already returns the neutral element there
         if mask:
             fill = constant(op.neutral(dtype), dtype)

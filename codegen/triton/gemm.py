@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...ir.kernel import Expr, Kernel, Load, Store
 from ...ir.types import DType
 from .expressions import Expressions, as_tensor
@@ -27,6 +29,8 @@ def emit_gemm(kernel: Kernel, schedule: TritonSchedule, source: Source) -> None:
         precision = f', input_precision="{schedule.precision}"' if found.dtypes[0] is DType.F32 else ""
         if DType.U8 in found.dtypes:
             a, b = _signed(tile, found, a, b, total)
+        if found.dtypes[0].is_integer:
+            precision = ", out_dtype=tl.int32"
         source.line(f"{total} = tl.dot({a}, {b}, {total}{precision})")
     tile.frame = ("m", "n")
     both = frozenset(tile.frame)
@@ -74,6 +78,10 @@ def _operand(tile: Expressions, expr: Expr, dtype: DType, frame: tuple[str, str]
     if isinstance(expr, Load):
         value = tile.load(expr, raw=True)
         text = value.text
+        mask = "" if "k" in value.dims else tile.dim_mask("k")  # an axis of extent 1, along which the load is the same
+        if mask:
+            zero = "0" if dtype.is_integer else "0.0"
+            text, value = f"tl.where({mask}, {text}, {zero})", replace(value, dims=value.dims | {"k"})
     else:
         value = as_tensor(tile.value(expr))
         mask = tile.dim_mask("k")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ...ir.graph import Node
 from ...ir.hashing import structural_hash
 from ...ir.kernel import Kernel
-from ...ir.program import HostFunction
 from ...ir.types import TensorType
 from ...passes.manager import Context
 from ..chains import ChainedKernel
@@ -19,9 +19,11 @@ from ..statistics import statistics
 from ..target import ALIGNED_BYTES
 from .compile import compile_triton, lower_to_ttir
 from .emit import TritonSource, emit_triton
-from .gpu import Gpu
-from .kernel_code import Form, KernelCode
+from .kernel_code import KernelCode
 from .schedule import schedule_triton
+
+if TYPE_CHECKING:
+    from .target import GpuTarget
 
 _SOURCE = 5  # MXFORGE_DEBUG from which the generated source is printed
 
@@ -29,8 +31,8 @@ _SOURCE = 5  # MXFORGE_DEBUG from which the generated source is printed
 class TritonEmitter:
     """Collects the kernels of one program. Kernels have fixed shapes."""
 
-    def __init__(self, gpu: Gpu, form: Form, context: Context) -> None:
-        self.gpu, self.form, self.context = gpu, form, context
+    def __init__(self, target: GpuTarget, context: Context) -> None:
+        self.target, self.context = target, context
         self.sources: dict[str, TritonSource] = {}
 
     def emit(self, kernel: Kernel, parameters: frozenset[str], offsets: Sequence[int]) -> Emission:
@@ -40,13 +42,16 @@ class TritonEmitter:
         source = self.sources.get(symbol)
         if source is None:
             observe_kernel(kernel, self.context)
-            schedule = replace(schedule_triton(kernel, self.gpu), aligned=aligned)
+            schedule = replace(schedule_triton(kernel, self.target), aligned=aligned)
             source = self.sources[symbol] = emit_triton(replace(kernel, name=symbol), schedule)
         reason = source.schedule.fallback.removeprefix(f"kernel {kernel.name}: ")
         return Emission((LaunchSpec(symbol, source.programs(), 1),), fallback=reason)
 
-    def emit_node(self, node: Node, functions: list[HostFunction] | None) -> Emission | None:
-        """None: sorts, factorizations, branches and loops of graphs are not implemented for GPUs."""
+    def nested(self) -> TritonEmitter:
+        return self
+
+    def emit_node(self, node: Node) -> Emission | None:
+        """None: sorts, scatters and factorizations have no Triton kernels."""
         return None
 
     @property
@@ -80,12 +85,12 @@ class TritonEmitter:
         observe_text(source.name, "py", source.text, _SOURCE, self.context)
         parameters = tuple(kind for _, kind in source.signature)
         warps = source.schedule.num_warps
-        if self.form == "ttir":
-            text = lower_to_ttir(source, self.gpu)
+        if self.target.form == "ttir":
+            text = lower_to_ttir(source, self.target)
             kernel = KernelCode(source.name, "ttir", parameters, warps, 0, text.encode())
         else:
-            compiled = compile_triton(source, self.gpu)
+            compiled = compile_triton(source, self.target)
             kernel = KernelCode(source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin)
-        self.context.dump(source.name, self.form, kernel.code)
+        self.context.dump(source.name, self.target.form, kernel.code)
         self.context.trace.append(("triton", time.perf_counter() - start))
         return kernel

@@ -14,7 +14,7 @@ from .kernel_code import Form
 if TYPE_CHECKING:
     from ...ir.graph import Graph
     from ...ir.kernel import Kernel
-    from ...passes.manager import Context
+    from ...passes.manager import Context, Pass
     from .program_emitter import TritonEmitter
     from .schedule import TritonSchedule
 
@@ -36,16 +36,18 @@ class GpuTarget(Gpu):
         """1: buffers are row-major."""
         return 1
 
-    @property
-    def has_loops(self) -> bool:
-        return False
-
     def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int]) -> int:
         """0: convolutions are implicit matrix products."""
         return 0
 
     def fuses_parts(self, parts: int, rows: int) -> bool:
         return False
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        from ...passes.pipeline import FOR_KERNELS
+
+        return FOR_KERNELS
 
     @property
     def identity(self) -> str:
@@ -70,7 +72,7 @@ class GpuTarget(Gpu):
     def emitter(self, graph: Graph, context: Context) -> TritonEmitter:
         from .program_emitter import TritonEmitter
 
-        return TritonEmitter(self, self.form, context)
+        return TritonEmitter(self, context)
 
 
 SM90 = GpuTarget(90, 227 << 10, 132)

@@ -229,7 +229,7 @@ class _Linker:
     """Makes the uses of a sequence. Its inputs are the cotangents of the heads, then what each call keeps."""
 
     def __init__(self, nodes: Sequence[Recorded], entries: Sequence[Entry]) -> None:
-        self.nodes = nodes
+        self.nodes, self.device = nodes, _forward(nodes[0]).derivative.backward.device
         self.types: list[TensorType] = []
         self.uses: list[Use] = []
         self.sums: dict[Entry, tuple[int, TensorType]] = {}
@@ -250,7 +250,7 @@ class _Linker:
         if known is None:
             self.sums[entry] = value, type
             return
-        found = bind(operator_named("broadcast_add"), {}).function.specialise((type, type), training=False)
+        found = bind(operator_named("broadcast_add"), {}).function.specialise((type, type), False, self.device)
         total = self._value(type)
         self.uses.append(Use(cast("LoadedProgram[Any]", found.executable).program, (known[0], value), (total,)))
         self.sums[entry] = total, type
@@ -262,8 +262,7 @@ class _Linker:
         program = sequence("backward", self.types, self.inputs, self.uses, values)
         for node in self.nodes:  # from now on their programs run here, in other memory
             cast("LoadedProgram[Any]", _forward(node).derivative.backward.specialization.executable).release()
-        device = _forward(self.nodes[0]).derivative.backward.device
-        return _LinkedTape(device.load(program), self.head_types)
+        return _LinkedTape(self.device.load(program), self.head_types)
 
     def _zeros(self, variable: Variable) -> tuple[int, TensorType]:
         """A gradient that no program computes."""

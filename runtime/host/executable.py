@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from ...codegen.llvm.pool import PIECES
-from ...ir.program import Launch, Place, Program, Space
+from ...ir.program import Computation, Launch, Place, Program, Space
 from ...ir.settings import settings
 from ..checks import verify
 from ..device import BoundCall, DeviceError, DirectCall
@@ -26,7 +26,7 @@ from ..storage import Storage
 from .allocator import allocate, allocate_zeroed
 from .arena import Arena, scratch_pool
 from .loader import LoadedObject, load_objects, resolve_libc
-from .records import WORD, Records, as_launch
+from .records import WORD, Records, as_launch, host_symbol
 from .threads import ThreadPool, get_pool
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _ONE = ctypes.c_int64(1)
 _HAS_LOCK: bool = getattr(sys, "_is_gil_enabled", lambda: True)()  # some builds of Python have none
 _ELSEWHERE = "a program of the host got an operand in the memory of another device"
 
-Listener = Callable[[Program, Launch | None, int, int], None]
+Listener = Callable[[Program, Computation | None, int, int], None]
 
 _listener: Listener | None = None
 
@@ -69,7 +69,7 @@ class Executable(LoadedProgram["Instance"]):
         require_memory(program.arena_bytes)  # here, where the caller can name the computation
         self._host = _host_calls(program)
         self._pool = get_pool()
-        self._code = _load(program.code, self._pool, self._host)
+        self._code = _load(program.code)
         self._constants = _filled(program.constants)
         self._scratch_bytes = program.scratch_bytes
         self.instance_bytes -= self._scratch_bytes
@@ -154,7 +154,7 @@ class Executable(LoadedProgram["Instance"]):
         addresses = {name: address for loaded in self._code for name, address in loaded.symbols.items()}
         addresses |= self._pool.kernels
         if self._host is not None:
-            addresses |= self._host.addresses
+            addresses |= {host_symbol(i): address for i, address in enumerate(self._host.addresses)}
         return Instance(self.program, addresses, self._constants, self._pool, arena)
 
     def take_instance(self) -> Instance:
@@ -185,14 +185,11 @@ def _host_calls(program: Program) -> HostCalls | None:
 _objects: WeakValueDictionary[bytes, LoadedObject] = WeakValueDictionary()
 
 
-def _load(codes: Sequence[bytes], pool: ThreadPool, host: HostCalls | None) -> list[LoadedObject]:
-    """Objects in memory, which can call each other. Programs with the same code share it, except programs that call
-    Python functions."""
-    if host is not None:
-        return load_objects(codes, lambda name: host.addresses.get(name) or pool.function(name) or resolve_libc(name))
+def _load(codes: Sequence[bytes]) -> list[LoadedObject]:
+    """Objects in memory, which can call each other. Programs with the same code share it."""
     known = {code: found for code in codes if (found := _objects.get(code)) is not None}
     missing = [code for code in codes if code not in known]
-    loaded = load_objects(missing, lambda name: pool.function(name) or resolve_libc(name), list(known.values()))
+    loaded = load_objects(missing, resolve_libc, list(known.values()))
     _objects.update(zip(missing, loaded, strict=True))
     known.update(zip(missing, loaded, strict=True))
     return [known[code] for code in codes]
@@ -225,7 +222,7 @@ class Instance:
         """The addresses of the outputs of checks."""
         prepare, groups = [(launch,) for launch in program.prepare], program.grouped()
         self._records = records = Records(
-            [[as_launch(step) for step in group] for group in (*prepare, *groups)],
+            [*prepare, *groups],
             (len(program.inputs), len(program.outputs)),
             self._fixed_address,
             addresses,
@@ -327,13 +324,13 @@ class Instance:
         for number, (step, *_) in enumerate(groups):
             start = time.perf_counter_ns()
             native(ctypes.c_void_p(self._records.record(number if prepare else first + number)), _ONE)
-            if isinstance(step, Launch):
+            if isinstance(step, Computation):
                 self._report(step, start, time.perf_counter_ns())
                 launches += 1
         if launches > 1:
             self._report(None, begin, time.perf_counter_ns())
 
-    def _report(self, launch: Launch | None, start: int, end: int) -> None:
+    def _report(self, launch: Computation | None, start: int, end: int) -> None:
         listener = _listener  # another thread can remove it at any time
         if listener is not None:
             listener(self.program, launch, start, end)
@@ -359,8 +356,11 @@ class Instance:
         return self.addresses[operand] + place.offset
 
 
-def _shown(program: Program, launch: Launch) -> str:
-    return f"{launch.symbol} over {launch.count} in chunks of {launch.grain} {program.label(launch)}"
+def _shown(program: Program, step: Computation) -> str:
+    label = program.label(step)
+    if not isinstance(step, Launch):
+        return f"{step.kind} {label}"
+    return f"{step.symbol} over {step.count} in chunks of {step.grain} {label}"
 
 
 def _is_short(program: Program) -> bool:
@@ -369,7 +369,7 @@ def _is_short(program: Program) -> bool:
     few = len(program.groups or program.steps) <= _SHORT_LAUNCHES
     if not few or _own_bytes(program) > _SHORT_BYTES:
         return False
-    return all(launch.count <= launch.grain for launch in map(as_launch, program.steps))
+    return all(isinstance(x, Launch) and x.count <= x.grain for x in map(as_launch, program.steps))
 
 
 def _own_bytes(program: Program) -> int:

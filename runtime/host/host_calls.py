@@ -24,10 +24,9 @@ class HostCalls:
 
     def __init__(self, functions: tuple[HostFunction, ...]) -> None:
         self._raised = threading.local()
-        self._kernels = {f.symbol: _KERNEL(self._kernel(f)) for f in functions}
-        found = {name: ctypes.cast(kernel, ctypes.c_void_p).value for name, kernel in self._kernels.items()}
-        self.addresses = {name: address or 0 for name, address in found.items()}
-        """The addresses of the kernels by symbol."""
+        self._kernels = [_KERNEL(self._kernel(f)) for f in functions]
+        self.addresses = [ctypes.cast(kernel, ctypes.c_void_p).value or 0 for kernel in self._kernels]
+        """The addresses of the kernels, in the order of the functions."""
 
     def begin(self) -> BaseException | None:
         """Start a run on this thread. Returns the exception of the run that is in progress around it, for `finish`."""

@@ -130,7 +130,7 @@ class TimedRuns:
         self._executable, self._pool = executable, get_pool()
         self._call: Callable[[], None] = lambda: executable.run(inputs, outputs)
         self._call()  # prepares, and patches the addresses
-        count = len(executable.program.launches)
+        count = len(executable.program.computations)
         row = _HEADER_WORDS + _SLOT_WORDS * self._pool.threads
         self._memory = allocate_zeroed(_WORD * count * (row + RECORD_WORDS))
         words = np.ctypeslib.as_array(

@@ -37,7 +37,7 @@ class SteppedRun:
     def finish(self) -> None:
         """Copy the outputs that no launch computes, replace the inputs that a run updates, and give the memory back."""
         program = self._executable.program
-        first = len(program.prepare) + len(program.launches)
+        first = len(program.prepare) + len(program.computations)
         for number in range(first, len(program.prepare) + len(program.steps)):
             self._instance.run_one(number)
         self._executable.give_instance(self._instance)

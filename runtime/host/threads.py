@@ -10,7 +10,7 @@ import ctypes
 import os
 from collections.abc import Callable
 
-from ...codegen.llvm.pool import COPY, LARGEST_POOL, PIECES, RECORD_WORDS, RUN
+from ...codegen.llvm.pool import KERNELS, LARGEST_POOL, RECORD_WORDS, RUN
 from .direct_calls import DirectCalls, resolve_python
 from .loader import load_object, load_objects, resolve_libc
 from .machine import host_target
@@ -54,17 +54,13 @@ class ThreadPool:
             raise OSError(error, f"memory of the thread pool: {os.strerror(error)}")
         self._threads = ctypes.c_int32.from_address(address("mxf_threads"))
         self.run_address = address(RUN)
-        self.kernels = {name: address(name) for name in (PIECES, COPY)}
+        self.kernels = {name: address(name) for name in KERNELS}
         self.run = ctypes.CFUNCTYPE(None, *_RUN_ARGUMENTS)(self.run_address)
         self.run_holding_gil = ctypes.PYFUNCTYPE(None, *_RUN_ARGUMENTS)(self.run_address)
         self.direct_calls = DirectCalls(calls.address)
         self._resize = ctypes.CFUNCTYPE(None, ctypes.c_int32)(address("mxf_resize"))
         self._stop = ctypes.CFUNCTYPE(None)(address("mxf_stop"))
         self._closed = False
-
-    def function(self, name: str) -> int:
-        """The address of a function that programs call for their nested programs; 0 for any other name."""
-        return self.run_address if name == RUN else 0
 
     @property
     def threads(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from compiled import Array, check, compiled, run_program
+from compiled import Array, check, compiled, launches_of, run_program
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.program import PACK, Copy, Launch, Place, Program, Space
@@ -42,7 +42,7 @@ def test_values_that_depend_only_on_parameters_run_in_prepare() -> None:
     x, w = b.input(tensor(4)), b.input(tensor(4), parameter=True)
     program = agrees(b.build([b.add(x, b.sort(b.exp(w), 0)[0])]))
     assert len(program.prepare) == 2
-    first, second = program.prepare
+    first, second = launches_of(program.prepare)
     assert spaces(first) == ["input", "arena"]  # no run reads exp(w): it is where a run has other values
     assert set(spaces(second)) == {"arena", "prepared"}
     assert [spaces(launch) for launch in program.launches] == [["input", "prepared", "output"]]
@@ -70,7 +70,7 @@ def test_parameters_are_packed_once() -> None:
     for node in graph.nodes:
         node.name = f"node{graph.nodes.index(node)}"  # names make launches different, but not the packed parameters
     program = agrees(graph)
-    packs = [launch for launch in program.prepare if launch.kind == PACK]
+    packs = [launch for launch in launches_of(program.prepare) if launch.kind == PACK]
     assert len(packs) == 1
     assert not any(launch.kind == PACK for launch in program.launches)
 
@@ -91,7 +91,7 @@ def test_a_program_that_keeps_nothing_packs_parameters_in_the_run_in_one_place()
     kept, program = (compiled(graph, Options(keeps_prepared=keeps)) for keeps in (True, False))
     verify_program(program)
     assert program.prepare == () and program.prepared_bytes == 0 and kept.prepared_bytes >= 4 * x.type.nbytes
-    assert {n.kind for n in kept.prepare} | {PACK} == {n.kind for n in program.launches} - {
+    assert {n.kind for n in launches_of(kept.prepare)} | {PACK} == {n.kind for n in program.launches} - {
         n.kind for n in kept.launches
     }
     assert program.arena_bytes <= kept.arena_bytes + x.type.nbytes

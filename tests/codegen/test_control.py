@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compiled import check, compiled, run_program
+from compiled import check, compiled, launches_of, run_program
 from mxforge.codegen.driver import compile_graph
 from mxforge.codegen.statistics import statistics
 from mxforge.ir.code_store import MemoryStore
@@ -144,7 +144,7 @@ def test_a_long_scan_remains_a_loop(reverse: bool) -> None:
     types = (total.type, fixed.type, TensorType((700, 4, 24), F32), weight.type)
     graph = long_scan(body, 700, 2, 1, *types, reverse=reverse)
     program = compiled(graph)
-    assert len(program.launches) < 20
+    assert len(program.computations) < 20
     arrays = [normal(4, 24), normal(3), normal(700, 4, 24), normal(24, 24) / 5]
     for found, expected in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
@@ -167,8 +167,8 @@ def test_weights_of_a_scan_are_packed_outside_of_it(is_parameter: bool) -> None:
     """Those of nested scans too: ahead of the runs if they are parameters."""
     graph = replace(scans_in_a_scan(), parameters=frozenset({2} if is_parameter else ()))
     program = compiled(graph)
-    assert any(launch.kind == PACK for launch in program.prepare) == is_parameter
-    assert any(launch.kind == PACK for launch in program.launches) != is_parameter
+    assert any(launch.kind == PACK for launch in launches_of(program.prepare)) == is_parameter
+    assert any(launch.kind == PACK for launch in program.computations) != is_parameter
     arrays = [normal(9, 24), normal(90, 50, 9, 24), normal(24, 24) / 5]
     for found, wanted in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
@@ -190,7 +190,7 @@ def test_a_long_scan_of_branches_and_loops() -> None:
     body = b.build([right, halved, b.add(left, right)])
     graph = long_scan(body, 2000, 2, 1, types[1], types[1], TensorType((2000, 5), F32))
     program = compiled(graph)
-    assert len(program.launches) < 20
+    assert len(program.computations) < 20
     arrays = [normal(5), normal(5) + 1, normal(2000, 5)]
     for found, expected in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -8,6 +8,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+from compiled import launches_of
 from dynamic_programs import (
     assert_close,
     assert_equal_programs,
@@ -175,7 +176,7 @@ def test_programs_hold_plain_numbers() -> None:
     graph = graph_of(residual(), {"x": (2, 3, 24, 24)})
     program = dynamic_of(graph).at(graph.input_types())
     assert program is not None
-    arguments = [a for launch in (*program.prepare, *program.launches) for a in launch.arguments]
+    arguments = [a for launch in launches_of((*program.prepare, *program.steps)) for a in launch.arguments]
     assert not any(is_symbolic(a) or is_symbolic(getattr(a, "offset", 0)) for a in arguments)
 
 

@@ -6,7 +6,7 @@ from itertools import groupby
 
 import mxforge as mx
 import pytest
-from compiled import compiled
+from compiled import compiled, launches_of
 from mxforge.frontend.symbol.to_graph import symbol_to_graph
 from mxforge.ir.caches import clear_caches
 from mxforge.ir.dialects.core import CoreBuilder
@@ -28,7 +28,7 @@ def graph_of(symbol: mx.sym.Symbol, **shapes: tuple[int, ...]) -> Graph:
 
 
 def labels(program: Program) -> list[str]:
-    return list(dict.fromkeys(program.label(launch) for launch in program.launches))
+    return list(dict.fromkeys(program.label(launch) for launch in program.computations))
 
 
 def conv(x: mx.sym.Symbol, name: str, filters: int = 16) -> mx.sym.Symbol:
@@ -52,15 +52,19 @@ def test_a_region_is_named_after_its_layers() -> None:
     program = compiled(graph_of(network(), data=(1, 16, 8, 8)))
     convolutions = [f"conv{i} + bn{i} + relu{i}" for i in range(3)]
     assert labels(program) == ["data (layout)", *convolutions, "pool"]
-    packs = [label for label in map(program.label, program.prepare) if label.endswith("(pack)")]
+    packs = [label for label in map(program.label, launches_of(program.prepare)) if label.endswith("(pack)")]
     assert packs == [f"{c} (pack)" for c in convolutions]
 
 
 def test_kinds_of_launches() -> None:
     program = compiled(graph_of(network(), data=(1, 16, 8, 8)))
     # The number of launches of a convolution depends on the schedule, and so on the processor.
-    assert [kind for kind, _ in groupby(launch.kind for launch in program.launches)] == ["layout", "contract", "row"]
-    assert {launch.kind for launch in program.prepare} == {"pointwise", "pack"}
+    assert [kind for kind, _ in groupby(launch.kind for launch in program.computations)] == [
+        "layout",
+        "contract",
+        "row",
+    ]
+    assert {launch.kind for launch in launches_of(program.prepare)} == {"pointwise", "pack"}
 
 
 def test_names_are_equal_in_training() -> None:

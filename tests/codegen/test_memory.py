@@ -47,13 +47,13 @@ def test_pieces_are_computed_in_place() -> None:
 
 def test_the_offset_of_a_nested_piece_uses_the_strides_of_the_outermost_concatenation() -> None:
     from mxforge.passes.manager import Context, run_passes
-    from mxforge.passes.pipeline import FOR_CPU
+    from mxforge.passes.pipeline import FOR_KERNELS
     from mxforge.runtime.host.machine import host_target
 
     b = CoreBuilder("nested")
     x = b.input(TensorType((2, 3, 4), DType.F32))
     inner = b.concat([b.neg(x), b.exp(x)], 1)
-    graph = run_passes(FOR_CPU, b.build([b.concat([inner, b.abs(inner)], 2)]), Context(host_target(1)))
+    graph = run_passes(FOR_KERNELS, b.build([b.concat([inner, b.abs(inner)], 2)]), Context(host_target(1)))
     sharing = share_memory(graph)
     places = sorted((v.offset, v.strides) for v in map(sharing.resolve, sharing.views))
     assert places == [(0, (48, 8, 1)), (0, (48, 8, 1)), (4, (48, 8, 1)), (24, (48, 8, 1))]

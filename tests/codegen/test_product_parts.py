@@ -70,7 +70,7 @@ def test_the_gates_of_a_gru_with_ended_sequences(rows: int, n: int) -> None:
     active = np.arange(rows) % 3 > 0
     graph = replace(gru_step(rows, n), parameters=frozenset({2}))
     program = check(graph, normal(rows, 3 * n), normal(rows, n), normal(n, 3 * n) / 4, normal(3 * n), active)
-    assert len(program.launches) == 1
+    assert len(program.computations) == 1
     assert not list(program.fallbacks())
 
 
@@ -108,7 +108,7 @@ def test_one_result_of_pieces_that_are_not_all_of_the_columns() -> None:
     z = b.matmul(x, w)
     graph = b.build([b.mul(b.slice_axis(z, 1, 30, 60), b.slice_axis(z, 1, 60, 90))])
     program = check(replace(graph, parameters=frozenset({1})), normal(6, 20), normal(20, 90))
-    assert len(program.launches) == 1
+    assert len(program.computations) == 1
 
 
 def test_an_operand_of_the_product_is_also_an_operand_of_the_gates() -> None:
@@ -135,7 +135,7 @@ def test_a_loop_of_steps_copies_no_state(length: int, reverse: bool) -> None:
     values = [b.input(TensorType(s, F32)) for s in shapes]
     graph = b.build(list(b.scan(step, values[:3], values[3:4], values[4:], length, reverse)))
     program = check(graph, *(normal(*s) for s in shapes), tolerance=1e-4)
-    assert {launch.kind for launch in program.launches} == {"pack", "scan"}
+    assert {launch.kind for launch in program.computations} == {"pack", "scan"}
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -173,5 +173,5 @@ def test_threads_share_the_steps_of_a_loop() -> None:
     start, w = b.input(TensorType((16, 256), F32)), b.input(TensorType((256, 256), F32))
     graph = b.build(list(b.scan(step, [start], [], [w], 300)))
     program = compiled(graph)
-    assert [launch.count for launch in program.launches][-1] == 1
+    assert [launch.count for launch in program.computations][-1] == 1
     check(graph, normal(16, 256), normal(256, 256) / 16, tolerance=1e-3)

@@ -277,7 +277,7 @@ def test_a_python_function_between_regions() -> None:
     x = b.input(tensor(4, 6))
     (found,) = b.host_callback(lambda a: [np.cumsum(a, 1, dtype=np.float32)], [tensor(4, 6)], b.exp(x))
     program = check(b.build([b.neg(found), b.transpose(found)]), normal(4, 6))
-    assert [f.symbol for f in program.functions] == ["host0"]
+    assert len(program.functions) == 1
     with pytest.raises(ManifestError, match="calls Python functions"):
         program_to_bytes(program)
 

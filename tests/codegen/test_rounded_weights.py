@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bfloats import rounded
-from compiled import compiled, run_program
+from compiled import compiled, launches_of, run_program
 from contraction_kernels import gemm_kernel
 from mxforge.codegen.llvm.contract.emit import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
@@ -142,7 +142,7 @@ def test_memory(rows: int) -> None:
     """What the runs read is half of the bytes of the float32 weights, and nothing else is kept."""
     program = compiled(dense(rows, 256, 512), BF16)
     assert program.prepared_bytes == 2 * 256 * 512
-    assert [launch.kind for launch in program.prepare] == ["pack"]
+    assert [launch.kind for launch in launches_of(program.prepare)] == ["pack"]
 
 
 @pytest.mark.parametrize("level", X86_LEVELS)

@@ -16,7 +16,7 @@ from mxforge.ir.parser import parse_graph
 from mxforge.ir.printer import print_graph
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Context, run_passes
-from mxforge.passes.pipeline import FOR_CPU, FOR_REFERENCE
+from mxforge.passes.pipeline import FOR_KERNELS, FOR_REFERENCE
 
 FIXTURES = Path(__file__).parent.parent / "data" / "fixtures"
 SHAPES = {
@@ -43,7 +43,7 @@ def stages(model: str) -> dict[str, Graph]:
     return {
         "mx": graph,
         "core": run_passes(FOR_REFERENCE, graph, context),
-        "fused": run_passes(FOR_CPU, graph, context),
+        "fused": run_passes(FOR_KERNELS, graph, context),
     }
 
 

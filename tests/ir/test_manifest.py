@@ -98,6 +98,13 @@ def test_inconsistent_headers_are_refused(fields: dict[str, Any]) -> None:
         program_from_bytes(changed(**fields))
 
 
+def nested_loops(depth: int) -> list[Any]:
+    step: list[Any] = ["fill", ["output", 0, 0], 4]
+    for _ in range(depth):
+        step = ["loop", [step], 1, None, "", []]
+    return step
+
+
 @pytest.mark.parametrize(
     ("message", "step"),
     [
@@ -111,9 +118,16 @@ def test_inconsistent_headers_are_refused(fields: dict[str, Any]) -> None:
         ("a layer has number 2", ["launch", "k", [], 1, 1, "", [2], ""]),
         ("0 is not a string", ["launch", "k", [], 1, 1, 0, [], ""]),
         ("an output has number 1", ["copy", ["output", 1, 0], ["constant", 0, 0], 8]),
-        ("leaves constant 0", ["copy", ["output", 0, 0], ["constant", 0, 9], 24]),
-        ("leaves output 0", ["copy", ["output", 0, 1], ["constant", 0, 0], 24]),
+        ("24 bytes at byte 9 leave constant 0", ["copy", ["output", 0, 0], ["constant", 0, 9], 24]),
+        ("24 bytes at byte 1 leave output 0", ["copy", ["output", 0, 1], ["constant", 0, 0], 24]),
         ("a step 'jump' is unknown", ["jump", "k"]),
+        ("leave output 0", ["fill", ["output", 0, 1], 24]),
+        ("a count is -1", ["loop", [], -1, None, "", []]),
+        ("leave constant 0", ["loop", [], 1, ["constant", 0, 32], "", []]),
+        ("a step 'jump' is unknown", ["branch", ["output", 0, 0], [], [["jump"]], "", []]),
+        ("in more than 64 loops", nested_loops(70)),
+        ("a function has number 0", ["host_call", 0, [], "", [], ""]),
+        ("True is not an integer", ["launch", "k", [["output", 0, 0, True]], 1, 1, "", [], ""]),
         ("the program's header is damaged", []),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from mxforge.ir.program import Copy, Launch, Place, Program, Space, Step
+from mxforge.ir.program import Branch, Copy, Fill, Launch, Loop, Place, Program, Space, Step, nested_steps
 from mxforge.ir.program_combination import Use, parallel, sequence
 from mxforge.ir.program_printer import place_text
 from mxforge.ir.program_rewrite import bind, map_places, preparation
@@ -62,8 +62,16 @@ def text(made: Program) -> list[str]:
 
 
 def step_text(made: Program, step: Step) -> str:
-    if isinstance(step, Copy):
-        return f"{place_text(step.target)} = {place_text(step.source)} * {step.nbytes}"
+    match step:
+        case Copy():
+            return f"{place_text(step.target)} = {place_text(step.source)} * {step.nbytes}"
+        case Fill():
+            return f"{place_text(step.target)} = 0 * {step.nbytes}"
+        case Loop() | Branch():
+            inside = "; ".join(step_text(made, s) for steps in nested_steps(step) for s in steps)
+            return f"{made.label(step)}: {step.symbol} {step.count} {{{inside}}}"
+        case _:
+            pass
     places = [place_text(a) for a in step.arguments if isinstance(a, Place)]
     return f"{made.label(step)}: {step.symbol} {' '.join(places)}"
 

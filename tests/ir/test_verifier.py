@@ -164,7 +164,7 @@ BROKEN_PROGRAMS = [
     ("neither an output nor state", replace(PROGRAM, steps=(Copy(Place(Space.INPUT), Place(Space.OUTPUT), 8),))),
     ("state .* is out of range", replace(PROGRAM, state=(2,))),
     ("the random key is input 2", replace(PROGRAM, random=RandomKey(2, 1))),
-    ("is not a parameter, but the launch is in", replace(PROGRAM, parameters=frozenset[int]())),
+    ("is not a parameter, but the step is in", replace(PROGRAM, parameters=frozenset[int]())),
     ("are out of range", replace(PROGRAM, parameters=frozenset({1, 5}))),
     (r"groups \(3,\) do not divide", replace(PROGRAM, groups=(3,))),
 ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from mxforge.ir.dialects.core import CoreBuilder, Scan
 from mxforge.ir.graph import Graph
-from mxforge.ir.target import PlainTarget
-from mxforge.passes.manager import Context
 from mxforge.passes.unroll_scan import UnrollScan
 from rewriting import assert_rewrites, assert_same_values, assert_unchanged, run_pass, tensor
 
@@ -119,14 +117,3 @@ def test_many_steps_that_stack_nothing_stay_a_loop() -> None:
     short, long = (b.scan(step, [start], [b.input(tensor(n, 2))], [scale], n)[0] for n in (20, 200))
     nodes = run_pass(UNROLL, b.build([short, long])).nodes
     assert [n.op.length for n in nodes if isinstance(n.op, Scan)] == [200]
-
-
-def test_loops_are_unrolled_further_for_a_target_without_loops() -> None:
-    b = CoreBuilder("step")
-    state, weight = b.input(tensor(64, 600)), b.input(tensor(600, 600))
-    body = b.build([b.tanh(b.matmul(state, weight))])
-    b = CoreBuilder()
-    graph = b.build(list(b.scan(body, [b.input(tensor(64, 600))], [], [b.input(tensor(600, 600))], 300)))
-    assert_unchanged(UNROLL, graph)
-    unrolled = UNROLL.run(graph, Context(PlainTarget(has_loops=False)))
-    assert len(unrolled.nodes) == 600

@@ -12,7 +12,7 @@ import pytest
 from dynamic_programs import DYNAMIC, Array, assert_close, graph_of, interpreted, values_for
 from mxforge.codegen.statistics import statistics
 from mxforge.ir.caches import clear_caches
-from mxforge.ir.program import PACK, Launch, Program
+from mxforge.ir.program import PACK, Computation, Program
 from mxforge.runtime.compile import dynamic_programs, executable_for
 from mxforge.runtime.device import Runnable
 from mxforge.runtime.host.executable import listen
@@ -48,9 +48,9 @@ def test_a_second_signature_compiles_and_prepares_nothing() -> None:
     arrays = values_for(first)
     assert_close(run(executable_for(first, DYNAMIC), arrays), interpreted(first, arrays), 1e-5)
     arrays[0] = values_for(second)[0]
-    modules, launched = statistics.modules, list[Launch]()
+    modules, launched = statistics.modules, list[Computation]()
 
-    def note(program: Program, launch: Launch | None, begin: int, end: int) -> None:
+    def note(program: Program, launch: Computation | None, begin: int, end: int) -> None:
         if launch is not None:
             launched.append(launch)
 

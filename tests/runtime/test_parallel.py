@@ -65,6 +65,6 @@ def test_programs_that_cannot_be_combined(programs: list[Program]) -> None:
     small = programs[0]
     with pytest.raises(ValueError, match="has outputs"):
         parallel("none", small.inputs, [Use(replace(small, outputs=small.inputs[:1]), (0, 1))])
-    function = HostFunction("host0", lambda x: [x], small.inputs[:1], small.inputs[:1])
+    function = HostFunction(lambda x: [x], small.inputs[:1], small.inputs[:1])
     with pytest.raises(ValueError, match="calls Python functions"):
         parallel("none", small.inputs, [Use(replace(small, functions=(function,)), (0, 1))])

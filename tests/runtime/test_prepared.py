@@ -9,7 +9,7 @@ from weakref import WeakSet
 import mxforge as mx
 import pytest
 from mxforge.ir.dialects.core import CoreBuilder
-from mxforge.ir.program import Launch, Program
+from mxforge.ir.program import Computation, Program
 from mxforge.passes.manager import Options
 from mxforge.runtime import idle, prepared
 from mxforge.runtime.derivative import Differentiable
@@ -94,7 +94,7 @@ def launches() -> Iterator[list[str]]:
     """The symbols of all launches from now on."""
     found: list[str] = []
 
-    def note(_program: Program, launch: Launch | None, _begin: int, _end: int) -> None:
+    def note(_program: Program, launch: Computation | None, _begin: int, _end: int) -> None:
         if launch is not None:
             found.append(launch.symbol)
 

@@ -69,7 +69,7 @@ def test_times_are_the_even_share_and_what_is_lost(count: int, threads: int) -> 
 
 
 def test_command(mxforge: Any, convnet: Path) -> None:
-    before, run = get_num_threads(), get_pool().run_address
+    before, run = get_num_threads(), dict(get_pool().kernels)
     done = mxforge("profile", convnet, *SHAPE, *SIMULATE, "--json", "--launch-cost", "2.5")
     assert done.status == 0, done.err
     report = json.loads(done.out)
@@ -80,7 +80,7 @@ def test_command(mxforge: Any, convnet: Path) -> None:
         assert found["work_seconds"] == pytest.approx(sum(x["work_seconds"] for x in found["launches"]))
         assert found["speed_up"] == pytest.approx(report["seconds"] / found["seconds"])
         assert any("conv1" in x["name"] and x["bytes"] for x in found["launches"])
-    assert (get_num_threads(), get_pool().run_address) == (before, run)
+    assert (get_num_threads(), get_pool().kernels) == (before, run)
 
 
 def test_text(mxforge: Any, convnet: Path) -> None:
@@ -114,7 +114,7 @@ def test_launches_of_loops_are_shared(mxforge: Any, tmp_path: Path) -> None:
     done = mxforge("profile", tmp_path / "net", "--input-shape", "data=400,4,300", *SIMULATE, "--json")
     assert done.status == 0, done.err
     steps = [x for x in json.loads(done.out)["threads"][0]["launches"] if x["name"].endswith("(step)")]
-    assert steps and len(steps) % 400 == 0
+    assert 0 <= len(steps) % 400 <= 1 < len(steps)  # besides the steps, a copy of the last state
     assert sum(x["count"] > 1 for x in steps) >= 400
 
 

@@ -24,7 +24,7 @@ from ...ir.types import TensorType
 from ...passes.decompose import Decompose
 from ...passes.differentiate import Differentiate
 from ...passes.manager import Context, Options
-from ...passes.pipeline import JOINT, LOWER_CPU, OPTIMISE, TO_CORE, to_core_with_gradients
+from ...passes.pipeline import JOINT, LOWER, OPTIMISE, TO_CORE, to_core_with_gradients
 from ...passes.training import training_graphs
 from ...runtime.derivative import backward_graph
 from .compare import Array, in_dtype
@@ -83,7 +83,7 @@ class Bisection:
         expected = evaluate_graph(core, complete)
         compare = Comparison(self.findings, title, self.given, noise_of(core, complete, expected))
         compare.refer(TO_CORE[-1].name)
-        if compare.passes((*OPTIMISE, *LOWER_CPU), core, context, complete, expected) is None:
+        if compare.passes((*OPTIMISE, *LOWER), core, context, complete, expected) is None:
             return None
         return self._code(compare, graph, options, complete, expected)
 

@@ -21,6 +21,7 @@ from ...ir.dialects.core import Fused, HostCallback, SymmetricEigen
 from ...ir.dialects.core.interpret import evaluate_node
 from ...ir.graph import Graph, Node, Value
 from ...ir.lazy_dataclass import dataclass
+from ...ir.program import Computation
 from ...ir.types import TensorType
 from ...runtime.devices import HOST
 from ...runtime.host.stepped_run import SteppedRun
@@ -180,7 +181,7 @@ class KernelCheck:
 
     def _fault(self, kind: FaultKind, what: str, group: _Group, differences: Sequence[Difference] = ()) -> Fault:
         program = self.compiled.program
-        launches = (*program.prepare, *program.launches)
+        launches = [step for step in (*program.prepare, *program.steps) if isinstance(step, Computation)]
         layers = list(dict.fromkeys(name for node in group.nodes for name in layer_names(node)))
         return Fault(
             kind,

@@ -20,7 +20,7 @@ def launch_times(executable: Runnable, inputs: Sequence[int], outputs: Sequence[
     executable.run(inputs, outputs)  # prepares, and patches the addresses
     instance = executable.take_instance()
     start = instance.records[0].value or 0
-    records = [ctypes.c_void_p(start + i * RECORD_BYTES) for i in range(len(executable.program.launches))]
+    records = [ctypes.c_void_p(start + i * RECORD_BYTES) for i in range(len(executable.program.computations))]
     best = [float("inf")] * len(records)
     run, one = get_pool().run, ctypes.c_int64(1)
     for _ in range(rounds):

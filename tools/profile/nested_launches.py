@@ -6,10 +6,13 @@ import ctypes
 import time
 from functools import cache
 
+from ...codegen.llvm.pool import BRANCH, LOOP, RECORD_WORDS
 from ...ir.lazy_dataclass import dataclass
+from ...runtime.host.records import WORD
 from ...runtime.host.threads import RECORD_BYTES, get_pool
 
 _ROUNDS = 1000
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)
 
 
 @dataclass(frozen=True)
@@ -24,24 +27,25 @@ class Nested:
 
 
 class NestedLaunches:
-    """Replaces the native function that loops call to launch the kernels of a step: it runs each launch alone and
-    appends it to `found`. Programs that are loaded between `install` and `remove` call it."""
+    """Replaces the kernels that run loops and branches: each launch in them runs alone and is appended to `found`.
+    Programs that are loaded between `install` and `remove` call it."""
 
     def __init__(self) -> None:
         self.found: list[Nested] = []
         self._pool = get_pool()
-        self._callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self._launch)
-        self._native = self._pool.run_address
+        self._callbacks = {LOOP: _KERNEL(self._loop), BRANCH: _KERNEL(self._branch)}
+        self._native = {name: self._pool.kernels[name] for name in self._callbacks}
         self._overhead = 0
 
     def install(self) -> None:
         """Let programs that are loaded from now on call this."""
         self._overhead = self._measure()
-        self._pool.run_address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        for name, callback in self._callbacks.items():
+            self._pool.kernels[name] = ctypes.cast(callback, ctypes.c_void_p).value or 0
 
     def remove(self) -> None:
-        """Let programs that are loaded from now on call the native function."""
-        self._pool.run_address = self._native
+        """Let programs that are loaded from now on call the native kernels."""
+        self._pool.kernels.update(self._native)
 
     def _measure(self) -> int:
         """The nanoseconds of a call that launches nothing."""
@@ -53,6 +57,23 @@ class NestedLaunches:
             best = min(best, time.perf_counter_ns() - begin)
         return best
 
+    def _loop(self, table: int, begin: int, end: int, worker: int) -> None:
+        flag, count, records, number, moves = _words(table, 5)
+        pairs = _words(table + 5 * WORD, 2 * moves)
+        moving = [(ctypes.c_int64.from_address(w), step) for w, step in zip(pairs[::2], pairs[1::2], strict=True)]
+        done = 0
+        while done < count and (not flag or ctypes.c_uint8.from_address(flag).value):
+            self._launch(records, number)
+            for word, step in moving:
+                word.value += step
+            done += 1
+        for word, step in moving:
+            word.value -= done * step
+
+    def _branch(self, table: int, begin: int, end: int, worker: int) -> None:
+        flag, *lists = _words(table, 5)
+        self._launch(*(lists[:2] if ctypes.c_uint8.from_address(flag).value else lists[2:]))
+
     def _launch(self, records: int, number: int) -> None:
         for address in range(records, records + number * RECORD_BYTES, RECORD_BYTES):
             inside = len(self.found)
@@ -60,8 +81,13 @@ class NestedLaunches:
             self._pool.run(address, 1)
             spent = time.perf_counter_ns() - begin
             if len(self.found) == inside:  # otherwise a loop, whose own launches were recorded
-                _, _, count, grain = (ctypes.c_int64 * (RECORD_BYTES // 8)).from_address(address)
+                _, _, count, grain = _words(address, RECORD_WORDS)
                 self.found.append(Nested(begin, max(0, spent - self._overhead), count, grain))
+
+
+def _words(address: int, count: int) -> list[int]:
+    """The words of a record or a table; see `runtime/host/records.py`."""
+    return list((ctypes.c_int64 * count).from_address(address))
 
 
 @cache

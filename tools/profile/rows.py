@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ...ir.lazy_dataclass import dataclass
-from ...ir.program import Launch, Program
+from ...ir.program import Computation, Program
 from .peaks import Peaks
 from .work import Region, Work
 
@@ -57,7 +57,7 @@ def launch_rows(
     program: Program, seconds: Sequence[float], busy: Sequence[float], regions: Sequence[Region]
 ) -> list[Row]:
     """A row for each launch. Launches of one region have parts of its work in proportion to their times."""
-    rows = [_row(program, n, launch, seconds[n], busy[n]) for n, launch in enumerate(program.launches)]
+    rows = [_row(program, n, launch, seconds[n], busy[n]) for n, launch in enumerate(program.computations)]
     for region in regions:
         total = sum(seconds[n] for n in region.launches)
         for n in region.launches:
@@ -78,7 +78,7 @@ def _with_work(row: Row, work: Work | None, share: float) -> Row:
     )
 
 
-def _row(program: Program, number: int, launch: Launch, seconds: float, busy: float) -> Row:
+def _row(program: Program, number: int, launch: Computation, seconds: float, busy: float) -> Row:
     label = program.label(launch)
     return Row(label, (number,), launch.kind, launch.symbol, seconds, busy, fallback=launch.fallback)
 
@@ -86,9 +86,9 @@ def _row(program: Program, number: int, launch: Launch, seconds: float, busy: fl
 def layer_rows(program: Program, rows: Sequence[Row], operators: Mapping[str, str]) -> list[Row]:
     """A row for each set of layers that is computed together, in order: launches of the same layers, and launches of
     some of these layers alone, such as one that packs weights. `operators` are those of layers by name."""
-    wholes = _wholes(dict.fromkeys(launch.layers for launch in program.launches))
+    wholes = _wholes(dict.fromkeys(launch.layers for launch in program.computations))
     groups: dict[tuple[int, ...], list[Row]] = {}
-    for row, launch in zip(rows, program.launches, strict=True):
+    for row, launch in zip(rows, program.computations, strict=True):
         groups.setdefault(wholes[launch.layers], []).append(row)
     return [_joined(program, layers, members, operators) for layers, members in groups.items()]
 

@@ -121,7 +121,7 @@ def _works(source: Source, rows: Sequence[Row], inner: Sequence[Nested], owners:
     own: dict[int, list[Nested]] = {}
     for nested, owner in zip(inner, owners, strict=True):
         own.setdefault(owner, []).append(nested)
-    for number, (row, launch) in enumerate(zip(rows, source.executable.program.launches, strict=True)):
+    for number, (row, launch) in enumerate(zip(rows, source.executable.program.computations, strict=True)):
         if number not in own:
             yield LaunchWork(row.name, launch.count, launch.grain, row.seconds, row.nbytes)
         for n in own.get(number, ()):

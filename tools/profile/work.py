@@ -88,6 +88,9 @@ def regions(compiled: Compilation) -> list[Region]:
         for value in cleared:
             found.append(Region((count,), Work(nbytes=_halo_bytes(compiled.sharing.resolve(value).base.type))))
             count += 1
+        if step.control is not None or step.function is not None:
+            numbers.append(count)
+            count += 1
         for spec in step.emission.launches[len(cleared) :]:
             if spec.kind == LAYOUT:
                 found.append(Region((count,), Work(nbytes=2 * _windowed_bytes(step.node))))
@@ -95,7 +98,7 @@ def regions(compiled: Compilation) -> list[Region]:
                 numbers.append(count)
             count += 1
         copied[step.node] = copied.get(step.node, 0) + 2 * step.operands[0].type.nbytes
-    assert count == len(compiled.program.launches)
+    assert count == len(compiled.program.computations)
     found += [Region((n,), Work(nbytes=v.type.nbytes + p.nbytes)) for (v, p), n in moves.items()]
     nodes = {step.node: step.nodes for step in compiled.steps}
     for node, numbers in launched.items():

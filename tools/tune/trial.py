@@ -44,7 +44,7 @@ class Trial:
         self.parts = subject.parts(subject.target.with_tuned(tuned))
         self.kernels = _kernels(self.parts)
         self._timed = [TimedRuns(p.executable, p.inputs, p.targets) for p in self.parts]
-        self.launch_seconds = np.full(sum(len(p.compiled.program.launches) for p in self.parts), np.inf)
+        self.launch_seconds = np.full(sum(len(p.compiled.program.computations) for p in self.parts), np.inf)
         self.seconds = float("inf")
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ def _kernels(parts: Sequence[Part]) -> dict[str, TunedKernel]:
             known, layers = (before.launches, before.layers) if before else ((), ())
             merged = tuple(sorted({*known, *numbers}))
             found[key] = replace(own, launches=merged, layers=tuple(dict.fromkeys((*layers, *own.layers))))
-        first += len(part.compiled.program.launches)
+        first += len(part.compiled.program.computations)
     return found
 
 
@@ -132,8 +132,8 @@ def _kernels_of(compiled: Compilation) -> Iterator[tuple[str, TunedKernel]]:
             continue
         symbols = {spec.symbol for spec in step.emission.launches[len(step.emission.cleared) :]}
         symbols |= {spec.symbol for i, _, spec in step.packs if step.operands[i] not in compiled.sharing.prepared}
-        numbers = tuple(n for n, launch in enumerate(program.launches) if launch.symbol in symbols)
-        layers = dict.fromkeys(program.names[i] for n in numbers for i in program.launches[n].layers)
+        numbers = tuple(n for n, launch in enumerate(program.computations) if launch.symbol in symbols)
+        layers = dict.fromkeys(program.names[i] for n in numbers for i in program.computations[n].layers)
         if numbers:
             kernel = scheduled_kernel(step.kernel)
             parameters = step.parameters if is_contraction(kernel) else frozenset[str]()

@@ -522,6 +522,39 @@ void mxf_copy(void *arguments, int64_t begin, int64_t end, int32_t worker)
     memcpy(pointers[0] + begin, pointers[1] + begin, (size_t)(end - begin));
 }
 
+void mxf_fill(void *arguments, int64_t begin, int64_t end, int32_t worker)
+{
+    (void)worker;
+    char *const *pointers = arguments;
+    memset(pointers[0] + begin, 0, (size_t)(end - begin));
+}
+
+static void move(const struct mxf_loop_table *loop, int64_t times)
+{
+    for (int64_t i = 0; i < loop->moves; i++)
+        *loop->move[i].word += times * loop->move[i].stride;
+}
+
+void mxf_loop(void *table, int64_t begin, int64_t end, int32_t worker)
+{
+    (void)begin, (void)end, (void)worker;
+    const struct mxf_loop_table *loop = table;
+    int64_t done = 0;
+    for (; done < loop->count && (loop->flag == NULL || *loop->flag != 0); done++) {
+        mxf_run(loop->records, loop->n);
+        move(loop, 1);
+    }
+    move(loop, -done);
+}
+
+void mxf_branch(void *table, int64_t begin, int64_t end, int32_t worker)
+{
+    (void)begin, (void)end, (void)worker;
+    const struct mxf_branch_table *branch = table;
+    int taken = *branch->flag != 0 ? 0 : 1;
+    mxf_run(branch->lists[taken].records, branch->lists[taken].n);
+}
+
 int32_t mxf_open(int32_t threads, int64_t spin_ns)
 {
     pool = memory_wiped_by_fork(sizeof *pool);

@@ -31,6 +31,30 @@ struct mxf_piece {
     int64_t begin, end;
 };
 
+/* A word of a table, which a loop moves by `stride` after each iteration. */
+struct mxf_move {
+    int64_t *word;
+    int64_t stride;
+};
+
+/* Runs records `count` times, and not again when `*flag` is 0 before an iteration. `flag` can be null. */
+struct mxf_loop_table {
+    const volatile uint8_t *flag;
+    int64_t count;
+    const struct mxf_record *records;
+    int64_t n, moves;
+    struct mxf_move move[];
+};
+
+/* Runs the first list of records if `*flag` is not 0, else the second. */
+struct mxf_branch_table {
+    const volatile uint8_t *flag;
+    struct {
+        const struct mxf_record *records;
+        int64_t n;
+    } lists[2];
+};
+
 /* The number of threads that share a launch, with the caller's. Only the functions below write it. */
 extern _Atomic int32_t mxf_threads;
 
@@ -48,9 +72,13 @@ void mxf_resize(int32_t threads);
 void mxf_stop(void);
 
 /* Kernels that programs can launch. mxf_pieces runs the pieces [begin, end) of a table of mxf_piece; mxf_copy copies the
-   bytes [begin, end) of the second of two pointers to the first. */
+   bytes [begin, end) of the second of two pointers to the first, and mxf_fill writes zeros there. mxf_loop and mxf_branch
+   run the records of their tables, as mxf_run does; they are launched with one unit. */
 void mxf_pieces(void *pieces, int64_t begin, int64_t end, int32_t worker);
 void mxf_copy(void *arguments, int64_t begin, int64_t end, int32_t worker);
+void mxf_fill(void *arguments, int64_t begin, int64_t end, int32_t worker);
+void mxf_loop(void *table, int64_t begin, int64_t end, int32_t worker);
+void mxf_branch(void *table, int64_t begin, int64_t end, int32_t worker);
 
 #ifdef MXF_SOURCES /* the digest of the C sources, by which a test finds outdated objects */
 __attribute__((section(".mxforge.sources"), used)) static const char mxf_sources[] = MXF_SOURCES;

@@ -1,4 +1,4 @@
-/* A program without Python that uses the thread pool from several threads at once: runs, nested runs, groups, copies,
+/* A program without Python that uses the thread pool from several threads at once: runs, nested runs, groups, copies, loops,
    sleeping and waking, other numbers of threads, and runs after the pool has stopped. The memory of kernels is not atomic,
    so that ThreadSanitizer reports two threads that work on the same part, or a part that is seen before it is written.
 
@@ -149,6 +149,23 @@ static void copies(void)
     free(to);
 }
 
+/* Iterations of a loop share the threads, and words that moved are back at their places. */
+static void loops(void)
+{
+    struct cells *cells = calloc(1, sizeof *cells);
+    struct mxf_loop_table *loop = calloc(1, sizeof *loop + sizeof(struct mxf_move));
+    struct mxf_record all = {add, cells, ELEMENTS, 1}, record = {mxf_loop, loop, 1, 1};
+    int64_t word = 5;
+    *loop = (struct mxf_loop_table){NULL, 3, &all, 1, 1};
+    loop->move[0] = (struct mxf_move){&word, 8};
+    mxf_run(&record, 1);
+    check(cells, ELEMENTS, 3);
+    if (word != 5)
+        fail("a word that moved");
+    free(loop);
+    free(cells);
+}
+
 static void meeting(void)
 {
     struct cells *cells = calloc(1, sizeof *cells);
@@ -177,7 +194,7 @@ static void sleeping(void)
     free(cells);
 }
 
-static void (*const PARTS[])(void) = {in_order, nested, groups, copies, meeting, sleeping};
+static void (*const PARTS[])(void) = {in_order, nested, groups, copies, loops, meeting, sleeping};
 
 static void *call(void *first)
 {

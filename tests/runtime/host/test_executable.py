@@ -19,7 +19,7 @@ from mxforge.ir.caches import clear_caches
 from mxforge.ir.dialects.core.builder import CoreBuilder
 from mxforge.ir.graph import Graph
 from mxforge.ir.manifest import program_to_bytes
-from mxforge.ir.program import Copy, Launch, Place, Program, Space, Step
+from mxforge.ir.program import Computation, Copy, Launch, Place, Program, Space, Step
 from mxforge.ir.settings import Settings
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_program
@@ -298,7 +298,7 @@ def test_groups_run_their_launches_in_pieces(code: bytes, grain: int) -> None:
 def test_a_listener_sees_groups(code: bytes) -> None:
     steps = [launch(IN[0], IN[1], OUT[0]), launch(IN[0], IN[1], OUT[1]), launch(OUT[0], OUT[1], OUT[2])]
     made = Executable(replace(program(code, 2, 3, steps), groups=(2, 1)))
-    seen: list[Launch | None] = []
+    seen: list[Computation | None] = []
     listen(lambda program, launch, begin, end: seen.append(launch))
     try:
         run(made, [vector(0), vector(1)], 3)

@@ -35,7 +35,7 @@ C_LIBRARY = {
     *("mmap", "madvise", "calloc", "free", "memcpy", "memset", "__errno_location"),
 }
 PYTHON = {"PyLong_AsVoidPtr", "PyErr_Occurred", "PyErr_SetString", "PyErr_BadArgument", "Py_IncRef"}
-PUBLIC = {"mxf_open", "mxf_run", "mxf_resize", "mxf_stop", "mxf_pieces", "mxf_copy", "mxf_threads"}
+PUBLIC = {"mxf_open", "mxf_run", "mxf_resize", "mxf_stop", "mxf_threads", *numbers.KERNELS}
 
 
 def undefined(found: ObjectFile) -> set[str]:

@@ -72,7 +72,7 @@ def test_launches_are_timed_within_the_run() -> None:
     stop = time.perf_counter_ns()
     assert (arrays[2] == expected).all()  # it is a whole run
     begin, end = times.launches()
-    assert len(begin) == len(program.launches) > 1
+    assert len(begin) == len(program.computations) > 1
     assert start <= begin[0] and end[-1] <= stop
     assert (begin < end).all() and (end[:-1] <= begin[1:]).all()
     worked = times.begin > 0
