@@ -14,10 +14,10 @@ from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
 
+from ..frontend.generated_functions import METHODS, full_name, names_of
 from ..frontend.ndarray import _internal, contrib, image, linalg, op
-from ..frontend.ndarray.fluent import METHODS, Fluent
-from ..frontend.ndarray.functions import full_name, names_of
-from ..frontend.symbol.operators import METHODS as SYMBOL_METHODS
+from ..frontend.ndarray.fluent import Fluent
+from ..frontend.symbol.operators import MORE_METHODS
 from ..ir.dialects.mx.describe import Parameter, arguments, parameters, sentence
 from ..ir.dialects.mx.operator import Operator, all_names, lookup
 
@@ -125,7 +125,7 @@ def stubs() -> dict[Path, str]:
 def method_texts() -> str:
     """The content of frontend/method_texts.py: a sentence for each method that is an operator."""
     rows: list[str] = []
-    for name in sorted({*METHODS, *SYMBOL_METHODS, "cast"}):
+    for name in sorted({*METHODS, *MORE_METHODS, "cast"}):
         text = f'"{sentence(lookup(name))}"'
         short = f'    "{name}": {text},'
         rows += [short] if len(short) <= 120 else [f'    "{name}": (', f"        {text}", "    ),"]

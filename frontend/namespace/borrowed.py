@@ -19,7 +19,7 @@ from .modules import ABSENT_MODULES, MODULE_ALIASES
 from .public import PublicNames
 
 _TYPING = ("__future__", "collections.abc", "typing")
-_HELPERS = frozenset(("attribute_finder", "find_function", "names_of"))  # create functions of operators
+_HELPERS = frozenset(("attribute_finder", "find_function"))  # create functions of operators
 
 
 @cache

@@ -252,8 +252,9 @@ BORROWED = {
     "ndarray": "CachedOp=.symbol.cached_op:CachedOp imdecode=.image.nd_imdecode:imdecode np=.ndarray.numpy npx",
     "ndarray._internal": "CachedOp NDArrayBase _Null _os _sys",
     "ndarray.contrib": "NDArrayBase _Null _as_list _flatten _regroup mx ndarray=.ndarray.ndarray uniform",
-    "ndarray.functions": """NDArrayBase _LIB _is_np_op=.base:_is_np_op _np _os _output_is_list=.base:_output_is_list
-    adamw_update=.ndarray.contrib:adamw_update check_call ctypes mp_adamw_update=.ndarray.contrib:mp_adamw_update
+    "ndarray.functions": """NDArrayBase _LIB _Null _is_np_op=.base:_is_np_op _np _os
+    _output_is_list=.base:_output_is_list adamw_update=.ndarray.contrib:adamw_update check_call ctypes
+    mp_adamw_update=.ndarray.contrib:mp_adamw_update
     mx_uint py_str use_np_shape=.util:use_np_shape""",
     "ndarray.image": "NDArrayBase _Null",
     "ndarray.linalg": "NDArrayBase _Null",
@@ -324,7 +325,7 @@ BORROWED = {
     "symbol.image": "SymbolBase _Null",
     "symbol.linalg": "SymbolBase _Null",
     "symbol.op": "SymbolBase _Null",
-    "symbol.ops": """AttrScope NameManager=.name:NameManager SymbolBase _LIB _internal=.symbol._internal
+    "symbol.ops": """AttrScope NameManager=.name:NameManager SymbolBase _LIB _Null _internal=.symbol._internal
     _is_np_op=.base:_is_np_op _np _os _output_is_list=.base:_output_is_list adamw_update=.symbol.contrib:adamw_update
     check_call ctypes mp_adamw_update=.symbol.contrib:mp_adamw_update mx_uint py_str""",
     "symbol.random": "SymbolBase _internal",

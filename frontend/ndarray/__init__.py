@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..generated_functions import names_of as _names_of
 from ..type_flags import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX, _GRAD_REQ_MAP
 from . import _internal, contrib, image, linalg, op, random, sparse, storage, utils
 from .arithmetic import (
@@ -40,7 +41,6 @@ from .creation import (
     waitall,
 )
 from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
-from .functions import names_of as _names_of
 from .keys import (
     get_indexing_dispatch_code,
     get_oshape_of_gather_nd_op,

@@ -5,23 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..method_texts import METHOD_TEXTS
+from ..generated_functions import METHODS, method_help
 from . import op
 from .creation import split_v2
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
-
-METHODS = """
-    abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes
-    cbrt ceil clip cos
-    cosh degrees depth_to_space exp expm1 fix flip floor log log10 log1p log2 log_softmax max mean min nanprod
-    nansum norm one_hot
-    ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid
-    sign sin sinh
-    size_array slice slice_axis slice_like softmax softmin sort space_to_depth split sqrt square sum swapaxes take tan
-    tanh tile topk transpose trunc zeros_like
-""".split()
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -29,8 +18,7 @@ def _method(name: str) -> Callable[..., Any]:
         return getattr(op, name)(self, *args, **kwargs)
 
     method.__name__, method.__qualname__ = name, f"NDArray.{name}"
-    text = METHOD_TEXTS.get(name, "")  # missing while tools/make_stubs.py writes them
-    method.__doc__ = f"{text}\n\n`nd.{name}` with this array as its first input; see there for the parameters."
+    method.__doc__ = method_help(name, "nd", "array")
     return method
 
 

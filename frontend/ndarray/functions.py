@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ...ir.caches import Cache
 from ...runtime.device import DeviceError
 from ...runtime.modes import hooks, modes
-from ..base import _Null
 from ..context import as_context
+from ..generated_functions import Arguments, Function, Package, Values
 from ..tracebacks import shorten
 from .array_classes import array_class
 from .eager import about_storage, apply_bound, bind, kind_of
@@ -25,54 +24,16 @@ if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
     from .operator_function import BoundOperator, OperatorSpecialization
 
-NAMESPACES = ("contrib", "linalg", "sparse", "image", "random")
-"""Submodules of `nd` with the operators whose names start with `_contrib_`, `_linalg_`, ..."""
-
 _CONTROL = ("out", "name", "ctx", "attr")
 
 
-def full_name(namespace: str, name: str) -> str:
-    """MXNet's operator name for a function of a namespace ("" is `nd` itself; "_internal" keeps the name)."""
-    return f"_{namespace}_{name}" if namespace in NAMESPACES else name
-
-
-def names_of(namespace: str) -> list[str]:
-    """The sorted names of the operators in a namespace."""
-    from ...ir.dialects.mx.operator import all_names
-
-    if namespace in NAMESPACES:
-        prefix = f"_{namespace}_"
-        return sorted(n.removeprefix(prefix) for n in all_names() if n.startswith(prefix))
-    return sorted(n for n in all_names() if n.startswith("_") == (namespace == "_internal"))
-
-
-def find_function(namespace: str, name: str) -> Callable[..., Any]:
-    """A function of a namespace. AttributeError if no operator of this name is declared."""
-    hidden = name.startswith("__") or (namespace == "" and name.startswith("_"))
-    found = None if hidden else _declared(full_name(namespace, name))
-    if found is None:
-        raise AttributeError(
-            f"nd{'.' * bool(namespace)}{namespace} has no attribute {name!r}: no such operator is declared", name=name
-        )
-    return make_function(found, name, f"mxforge.ndarray{'.' * bool(namespace)}{namespace}")
-
-
-def _declared(name: str) -> type[Operator] | None:
-    from ...ir.dialects.mx.operator import find
-
-    return find(name)
-
-
-def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., Any]:
+def make_function(cls: type[Operator], full_name: str, name: str, arguments: Arguments) -> Function:
     """The function of an operator under one of its names."""
-    from ...ir.dialects.mx.describe import arguments
-
-    inputs = arguments(cls)
-    split = _splitter(cls, name, inputs)
+    split = _splitter(arguments)
     if cls.scalars:
         from .scalar_calls import scalar_function
 
-        return _described(scalar_function(cls, split), cls, name, module, inputs)
+        return scalar_function(cls, split)
     calls = _Calls(cls, split)
     plain, by_mode, slow = calls.plain.recent, calls.by_mode.recent, calls.slow
 
@@ -98,7 +59,22 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
             shorten(error)
             raise
 
-    return _described(function, cls, name, module, inputs)
+    return function
+
+
+PACKAGE = Package(
+    "nd", "mxforge.ndarray", Values("NDArray", array_class, "must have NDArray type"), ("out", "name"), make_function
+)
+
+
+def find_function(namespace: str, name: str) -> Function:
+    """A function of a namespace. AttributeError if no operator of this name is declared."""
+    return PACKAGE.function(namespace, name)
+
+
+def attribute_finder(namespace: str, table: dict[str, Any]) -> tuple[Function, Callable[[], list[str]]]:
+    """See `Package.attributes`."""
+    return PACKAGE.attributes(namespace, table)
 
 
 def _apply_to(bound: BoundOperator, arrays: Sequence[Any], out: Any, context: Any) -> Any:
@@ -107,18 +83,6 @@ def _apply_to(bound: BoundOperator, arrays: Sequence[Any], out: Any, context: An
         return apply_bound(bound, arrays, out, context)
     out *= apply_bound(bound, arrays, None, context)
     return out
-
-
-def _described(
-    function: Callable[..., Any], cls: type[Operator], name: str, module: str, inputs: Sequence[str]
-) -> Callable[..., Any]:
-    from ...ir.dialects.mx.describe import docstring
-
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = module
-    function.__doc__ = docstring(cls)
-    function.__signature__ = signature(cls, inputs)  # type: ignore[attr-defined]
-    return function
 
 
 def _key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -156,7 +120,7 @@ class _Calls:
 
     def slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call without a fast path, which gets one if that is possible."""
-        arrays, params = self.split(args, kwargs.copy())
+        arrays, params = self.split(args, kwargs)
         if hooks.converter is not None:
             arrays, params = hooks.converter(self.cls, arrays, params)
         out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
@@ -190,98 +154,13 @@ def _of_first(count: int, args: tuple[Any, ...], path: FastPath) -> FastPath:
     return path if count == len(args) else as_path(lambda *args: path(*args[:count]), path.owner)
 
 
-def _splitter(cls: type[Operator], name: str, inputs: Sequence[str]) -> Split:
-    """A function that splits a call into arrays and parameters."""
-    return _variadic(cls, name) if any(i.startswith("*") for i in inputs) else _by_name(cls, name, inputs)
-
-
-def _by_name(cls: type[Operator], name: str, inputs: Sequence[str]) -> Split:
-    """As in MXNet, positional arguments are first arrays, then parameters, then `out` and `name`."""
-    order = (*inputs, *(p for p in cls.parameters() if p not in inputs), "out", "name")
-    count = len(inputs)
+def _splitter(arguments: Arguments) -> Split:
+    """A function that splits a call into arrays and parameters. A list of arrays can replace a varying number."""
 
     def split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        if len(args) > len(order):
-            raise TypeError(f"{name} takes at most {len(order)} positional arguments, {len(args)} were given")
-        params = {key: value for key, value in kwargs.items() if value is not _Null}
-        arrays = list(args[:count])
-        for key, value in zip(order[count:], args[count:], strict=False):
-            if key in params:
-                raise TypeError(f"{name} got multiple values for argument {key!r}")
-            if value is not _Null:
-                params[key] = value
-        twice = params.keys() & inputs[: len(arrays)]
-        if twice:
-            raise TypeError(f"{name} got multiple values for argument {min(twice)!r}")
-        for key in inputs[len(arrays) :]:
-            arrays.append(params.pop(key, None))
-        _check_arrays(name, inputs, arrays)
-        return [a for a in arrays if a is not None], params
-
-    return split
-
-
-def _variadic(cls: type[Operator], name: str) -> Split:
-    """Same as `_by_name`, but all positional arguments are arrays, whose number is passed as a parameter."""
-    counter = cls.variadic if cls.variadic in cls.parameters() else None
-
-    def split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        if len(args) == 1 and isinstance(args[0], list | tuple):
+        if arguments.is_variadic and len(args) == 1 and isinstance(args[0], list | tuple):
             args = tuple(args[0])
-        params = {key: value for key, value in kwargs.items() if value is not _Null}
-        arrays = [*args, *_named_arrays(params)]
-        _check_arrays(name, [f"#{i}" for i in range(len(arrays))], arrays)
-        if counter is not None:
-            params.setdefault(counter, len(arrays))
-        return [a for a in arrays if a is not None], params
+        given = arguments.divide(args, kwargs)
+        return [*given.positional, *given.named.values()], given.others
 
     return split
-
-
-def _named_arrays(params: dict[str, Any]) -> list[Any]:
-    """Arrays passed by name, removed from the parameters, in order."""
-    named = [k for k, v in params.items() if k != "out" and isinstance(v, array_class())]
-    return [params.pop(k) for k in named]
-
-
-def _check_arrays(name: str, inputs: Sequence[str], arrays: Sequence[Any]) -> None:
-    array = array_class()
-    for argument, value in zip(inputs, arrays, strict=True):
-        if value is not None and not isinstance(value, array):
-            raise AssertionError(
-                f"{name}: argument {argument} must have NDArray type, but got {value!r} of {type(value)}"
-            )
-
-
-def signature(cls: type[Operator], inputs: Sequence[str]) -> inspect.Signature:
-    """The signature of an operator's function for `inspect.signature` and editors."""
-    from ...ir.dialects.mx.describe import parameters
-
-    kind = inspect.Parameter
-    variadic = any(i.startswith("*") for i in inputs)
-    named = kind.KEYWORD_ONLY if variadic else kind.POSITIONAL_OR_KEYWORD
-    made = [
-        kind(i[1:], kind.VAR_POSITIONAL) if i.startswith("*") else kind(i, kind.POSITIONAL_OR_KEYWORD, default=None)
-        for i in sorted(inputs, key=lambda i: i.startswith("*"))
-    ]
-    if variadic:
-        made = [p for p in made if p.kind is kind.VAR_POSITIONAL]
-    for p in parameters(cls):
-        if p.name.isidentifier() and p.name not in inputs:
-            made.append(kind(p.name, named, default=_Null if p.required else p.default))
-    made += [kind(n, named, default=None) for n in ("out", "name")]
-    return inspect.Signature(made)
-
-
-def attribute_finder(namespace: str, table: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of the module of a namespace. Functions are created on first access and added to
-    `table`, the module's globals."""
-
-    def find(name: str) -> Any:
-        made = table[name] = find_function(namespace, name)
-        return made
-
-    def names() -> list[str]:
-        return sorted({*table, *names_of(namespace)})
-
-    return find, names

@@ -49,7 +49,7 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
             raise
 
     def slow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        arrays, params = split(args, kwargs.copy())
+        arrays, params = split(args, kwargs)
         if hooks.converter is not None:
             arrays, params = hooks.converter(cls, arrays, params)
         out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..generated_functions import names_of as _names_of
 from . import _internal, contrib, image, linalg, op, random, sparse
 from .creation import (
     arange,
@@ -20,7 +21,6 @@ from .creation import (
     split_v2,
     zeros,
 )
-from .ops import names_of as _names_of
 from .symbol import NotImplementedForSymbol, Symbol, fromjson, load, load_json
 from .variable import Group, Variable, var
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     made = globals()[name] = getattr(op, name)
     return made
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..attribute import AttrScope
 from .contrib_updates import adamw_update, mp_adamw_update
 from .control_flow import cond, foreach, while_loop
-from .ops import find_function, names_of
+from .ops import attribute_finder
 from .random import uniform
 from .symbol import Symbol
 
@@ -23,6 +23,8 @@ __all__ = [
     "uniform",
     "while_loop",
 ]
+
+__getattr__, __dir__ = attribute_finder("contrib", globals())
 
 
 def rand_zipfian(true_classes: Symbol, num_sampled: int, range_max: int) -> tuple[Symbol, Symbol, Symbol]:
@@ -46,15 +48,3 @@ def rand_zipfian(true_classes: Symbol, num_sampled: int, range_max: int) -> tupl
 
     counts = expected(true_classes)
     return sampled, counts, expected(sampled)
-
-
-def __getattr__(name: str) -> Any:
-    found = None if name.startswith("__") else find_function("contrib", name)
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *names_of("contrib")})

@@ -8,18 +8,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..base import MXNetError, NotImplementedForSymbol
-from ..method_texts import METHOD_TEXTS
-from . import ops
+from ..base import NotImplementedForSymbol
+from ..generated_functions import METHODS, method_help
+from .ops import find_function
 from .symbol import Symbol
 
 
 def internal(op: str, *args: Any, **kwargs: Any) -> Symbol:
     """Use an operator by its full name, as `sym._internal` does."""
-    function = ops.find_function("_internal", op)
-    if function is None:
-        raise MXNetError(f"{op!r}: no such operator is declared")
-    return function(*args, **kwargs)
+    return find_function("_internal", op)(*args, **kwargs)
 
 
 def binary(elementwise: str, scalar: str, left: Symbol, right: Any) -> Symbol:
@@ -60,8 +57,7 @@ def _fluent(op: str) -> Callable[..., Symbol]:
     def method(self: Symbol, *args: Any, **kwargs: Any) -> Symbol:
         return internal(op, self, *args, **kwargs)
 
-    text = METHOD_TEXTS.get(op, "")  # missing while tools/make_stubs.py writes them
-    method.__doc__ = f"{text}\n\n`sym.{op}` with this symbol as its first input; see there for the parameters."
+    method.__doc__ = method_help(op, "sym", "symbol")
     return method
 
 
@@ -112,14 +108,7 @@ _COMPARISONS = {
 _IN_PLACE = {"__iadd__": "+=", "__isub__": "-=", "__imul__": "*=", "__itruediv__": "/=", "__idiv__": "/="}
 _OF_PYTHON_2 = ("__div__", "__rdiv__")
 _ARRAY_ONLY = "wait_to_read asnumpy asscalar copy as_in_context detach backward"
-METHODS = """
-    reshape reshape_like zeros_like ones_like broadcast_axes repeat pad swapaxes split slice slice_axis slice_like
-    take one_hot pick sort topk argsort argmax argmax_channel argmin clip abs sign shape_array size_array
-    broadcast_to broadcast_like tile transpose flip depth_to_space space_to_depth sum nansum prod
-    nanprod mean max min norm round rint fix floor ceil trunc sin cos tan arcsin arccos arctan degrees radians sinh
-    cosh tanh arcsinh arccosh arctanh exp expm1 log log10 log2 log1p sqrt rsqrt cbrt rcbrt square reciprocal relu
-    sigmoid softmax log_softmax softmin
-""".split()
+MORE_METHODS = ("broadcast_like", "broadcast_to", "reshape")  # those of arrays differ from the operators
 
 
 def _install(kind: type[Symbol]) -> None:
@@ -135,7 +124,7 @@ def _install(kind: type[Symbol]) -> None:
         setattr(kind, name, getattr(kind, name.replace("div", "truediv")))
     for name in _ARRAY_ONLY.split():
         setattr(kind, name, _array_only(name))
-    for name in METHODS:
+    for name in (*METHODS, *MORE_METHODS):
         setattr(kind, name, _fluent(name))
     methods = {"__neg__": _negative, "diag": _diag, "expand_dims": _expand_dims}
     methods |= {"flatten": _flatten, "squeeze": _squeeze}

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base import _Null, numeric_types
 from .operators import internal
-from .ops import find_function, names_of
+from .ops import attribute_finder
 from .symbol import Symbol
 
 __all__ = [
@@ -30,6 +30,8 @@ __all__ = [
 ]
 
 Parameter = float | Symbol
+
+__getattr__, __dir__ = attribute_finder("random", globals())  # `uniform_like`, `pdf_uniform`, ...
 
 
 def draw(name: str, parameters: list[Any], options: dict[str, Any]) -> Symbol:
@@ -101,20 +103,3 @@ def multinomial(data: Symbol, shape: Any = _Null, get_prob: bool = True, dtype: 
 def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
     """The slices along axis 0, in random order."""
     return internal("_shuffle", data, **kwargs)
-
-
-def __getattr__(name: str) -> Any:
-    """Finds operators: `uniform_like`, ... draw in the shape of their argument, `pdf_uniform`, ... are densities."""
-    found = find_function("random", name) if _is_operator(name) else None
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *filter(_is_operator, names_of("random"))})
-
-
-def _is_operator(name: str) -> bool:
-    return name.endswith("_like") or name.startswith("pdf_")

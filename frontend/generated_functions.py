@@ -1,0 +1,192 @@
+"""What the functions of operators in `nd` and in `sym` share: names, help texts, and the arguments of calls.
+
+`nd.contrib`, `nd.linalg`, ... have the operators whose names start with `_contrib_`, `_linalg_`, ..., without that
+prefix; `nd._internal` has all operators whose names start with an underscore. Functions are created from the
+declarations of operators when they are first accessed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..ir.lazy_dataclass import dataclass
+from .base import _Null
+from .method_texts import METHOD_TEXTS
+
+if TYPE_CHECKING:
+    from ..ir.dialects.mx.operator import Operator
+
+NAMESPACES = ("contrib", "linalg", "sparse", "image", "random")
+"""The submodules of a package with the operators of a prefix."""
+
+Function = Callable[..., Any]
+
+
+def full_name(namespace: str, name: str) -> str:
+    """MXNet's operator name for a function of a namespace ("" is the package itself; "_internal" keeps the name)."""
+    return f"_{namespace}_{name}" if namespace in NAMESPACES else name
+
+
+def names_of(namespace: str) -> list[str]:
+    """The sorted names of the functions in a namespace."""
+    from ..ir.dialects.mx.operator import all_names
+
+    if namespace in NAMESPACES:
+        prefix = f"_{namespace}_"
+        return sorted(n.removeprefix(prefix) for n in all_names() if n.startswith(prefix))
+    return sorted(n for n in all_names() if n.startswith("_") == (namespace == "_internal"))
+
+
+class Values(NamedTuple):
+    """The values that the functions of a package take and return: a name for help texts, their class, which can be
+    defined later, and what a wrong argument is told."""
+
+    name: str
+    kind: Callable[[], type]
+    expected: str
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of functions of operators. `title` names it in errors, `module` is its path. `control` are the
+    arguments that all functions have after inputs and parameters. `make` creates a function of an operator; it gets the
+    operator's full name, the function's own, and what divides the arguments of a call."""
+
+    title: str
+    module: str
+    values: Values
+    control: tuple[str, ...]
+    make: Callable[[type[Operator], str, str, Arguments], Function]
+
+    def function(self, namespace: str, name: str) -> Function:
+        """A function of a namespace. AttributeError if no operator of this name is declared."""
+        from ..ir.dialects.mx.operator import find
+
+        hidden = name.startswith("__") or (namespace == "" and name.startswith("_"))
+        found = None if hidden else find(full_name(namespace, name))
+        path = ".".join(filter(None, (self.title, namespace)))
+        if found is None:
+            raise AttributeError(f"{path} has no attribute {name!r}: no such operator is declared", name=name)
+        arguments = Arguments(found, name, self.values, self.control)
+        made = self.make(found, full_name(namespace, name), name, arguments)
+        made.__name__ = made.__qualname__ = name
+        made.__module__ = ".".join(filter(None, (self.module, namespace)))
+        made.__doc__ = _help_of(found, self.values.name)
+        made.__signature__ = arguments.signature()  # type: ignore[attr-defined]
+        return made
+
+    def attributes(self, namespace: str, table: dict[str, Any]) -> tuple[Function, Callable[[], list[str]]]:
+        """`__getattr__` and `__dir__` of the module of a namespace. A function that is created is added to `table`, the
+        module's globals."""
+
+        def find(name: str) -> Any:
+            made = table[name] = self.function(namespace, name)
+            return made
+
+        def names() -> list[str]:
+            return sorted({*table, *names_of(namespace)})
+
+        return find, names
+
+
+def _help_of(operator: type[Operator], values: str) -> str:
+    from ..ir.dialects.mx.describe import docstring
+
+    return docstring(operator, values)
+
+
+class Given(NamedTuple):
+    """The arguments of a call: inputs by position, inputs by name, and the others."""
+
+    positional: list[Any]
+    named: dict[str, Any]
+    others: dict[str, Any]
+
+
+class Arguments:
+    """The arguments of an operator's function. As in MXNet, positional arguments are first inputs, then parameters,
+    then those of `control`. If the number of inputs varies, all positional arguments are inputs."""
+
+    def __init__(self, operator: type[Operator], name: str, values: Values, control: Sequence[str]) -> None:
+        from ..ir.dialects.mx.describe import arguments
+
+        self.operator, self.name, self.values, self.control = operator, name, values, tuple(control)
+        self.inputs = arguments(operator)
+        self.is_variadic = any(i.startswith("*") for i in self.inputs)
+        parameters = operator.parameters()
+        self._counter = operator.variadic if operator.variadic in parameters else None
+        self._order = (*self.inputs, *(p for p in parameters if p not in self.inputs), *control)
+
+    def divide(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Given:
+        """The arguments of a call, without those that are `_Null` and inputs that are None. TypeError for too many
+        arguments, AssertionError for an input of another class."""
+        given = {key: value for key, value in kwargs.items() if value is not _Null}
+        return self._any_number(args, given) if self.is_variadic else self._by_name(args, given)
+
+    def _by_name(self, args: Sequence[Any], given: dict[str, Any]) -> Given:
+        order = self._order
+        if len(args) > len(order):
+            raise TypeError(f"{self.name} takes at most {len(order)} positional arguments, {len(args)} were given")
+        for key, value in zip(order, args, strict=False):
+            if key in given:
+                raise TypeError(f"{self.name} got multiple values for argument {key!r}")
+            if value is not _Null or key in self.inputs:
+                given[key] = value
+        named: dict[str, Any] = {}
+        kind = self.values.kind()
+        for key in self.inputs:
+            value = given.pop(key, None)
+            if isinstance(value, kind):
+                named[key] = value
+            elif value is not None:
+                raise self._wrong(key, value)
+        return Given([], named, given)
+
+    def _any_number(self, args: Sequence[Any], given: dict[str, Any]) -> Given:
+        kind = self.values.kind()
+        named = {key: given.pop(key) for key in tuple(given) if key != "out" and isinstance(given[key], kind)}
+        positional = [value for value in args if value is not None]
+        for number, value in enumerate(args):
+            if not isinstance(value, kind) and value is not None:
+                raise self._wrong(f"#{number}", value)
+        if self._counter is not None:
+            given.setdefault(self._counter, len(positional) + len(named))
+        return Given(positional, named, given)
+
+    def _wrong(self, argument: str, value: object) -> AssertionError:
+        what = f"argument {argument} {self.values.expected}, but got {value!r} of {type(value)}"
+        return AssertionError(f"{self.name}: {what}")
+
+    def signature(self) -> inspect.Signature:
+        """The signature for `inspect.signature` and editors."""
+        from ..ir.dialects.mx.describe import parameters
+
+        kind = inspect.Parameter
+        if self.is_variadic:
+            named = kind.KEYWORD_ONLY
+            made = [kind(i[1:], kind.VAR_POSITIONAL) for i in self.inputs if i.startswith("*")]
+        else:
+            named = kind.POSITIONAL_OR_KEYWORD
+            made = [kind(i, named, default=None) for i in self.inputs]
+        for p in parameters(self.operator):
+            if p.name.isidentifier() and p.name not in self.inputs:
+                made.append(kind(p.name, named, default=_Null if p.required else p.default))
+        return inspect.Signature([*made, *(kind(n, named, default=None) for n in self.control)])
+
+
+METHODS = """
+    abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes cbrt ceil clip
+    cos cosh degrees depth_to_space exp expm1 fix flip floor log log10 log1p log2 log_softmax max mean min nanprod
+    nansum norm one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt
+    shape_array sigmoid sign sin sinh size_array slice slice_axis slice_like softmax softmin sort space_to_depth split
+    sqrt square sum swapaxes take tan tanh tile topk transpose trunc zeros_like
+""".split()
+"""The operators that are methods of arrays and of symbols."""
+
+
+def method_help(name: str, package: str, value: str) -> str:
+    """The help text of a method that is an operator."""
+    text = METHOD_TEXTS.get(name, "")  # missing while tools/make_stubs.py writes them
+    return f"{text}\n\n`{package}.{name}` with this {value} as its first input; see there for the parameters."
