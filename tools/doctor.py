@@ -108,7 +108,7 @@ def _version(name: str) -> str | None:
 
 def _processor(problems: list[str]) -> Machine | None:
     try:
-        target = HOST.target
+        target = HOST.target_for()
     except (RuntimeError, ValueError) as error:
         problems.append(f"the processor is not supported: {error}")
         return None

@@ -126,8 +126,8 @@ class HostDevice:
 
         meet(required)
 
-    def target_for(self, threads: int) -> CpuTarget:
-        """The target of this machine for so many threads, without tuned schedules."""
+    def target_for(self, threads: int | None = None) -> CpuTarget:
+        """The target of this machine without tuned schedules, for its own number of threads or another."""
         return host_target(threads)
 
     def listen(self, listener: Listener | None) -> None:
