@@ -40,10 +40,13 @@ def assemble(
 @dataclass(frozen=True)
 class Placement:
     """Where a program has the values of its graph. `place` returns the place of a value that a step takes or that the
-    graph returns. `prepare` and `run` are the number of the step of each launch of the two phases; `prepared` are the
-    values that the first phase computes."""
+    graph returns, `packed` that of a packed form, and `workspace` that of the workspace of a step with such a number.
+    `prepare` and `run` are the number of the step of each launch of the two phases; `prepared` are the values that the
+    first phase computes."""
 
     place: Callable[[Value], Place]
+    packed: Callable[[Value, Packing], Place]
+    workspace: Callable[[int], Place]
     prepare: Sequence[int]
     run: Sequence[int]
     prepared: frozenset[Value]
@@ -61,7 +64,8 @@ def assemble_placed(
     prepared = sharing.prepared if keeps_prepared else frozenset[Value]()
     assembler = _Assembler(graph, sharing, prepared, steps, names)
     program = assembler.program(code)
-    return program, Placement(assembler.place, assembler.owners["prepare"], assembler.owners["run"], prepared)
+    places = assembler.place, assembler.packed_place, assembler.workspace
+    return program, Placement(*places, assembler.owners["prepare"], assembler.owners["run"], prepared)
 
 
 @dataclass(slots=True)
@@ -271,6 +275,14 @@ class _Assembler:
         offset = view.offset * value.type.dtype.itemsize
         return place.at(offset)
 
+    def packed_place(self, value: Value, packing: Packing) -> Place:
+        """The place of the packed form of a value."""
+        return self._block_place(*self.packed[value, packing])
+
+    def workspace(self, number: int) -> Place:
+        """The place of the workspace of a step that has one."""
+        return self._block_place(self._phase(self.steps[number]), self.work[number])
+
     def _block_place(self, phase: Phase, block: Block) -> Place:
         is_kept = phase == "prepare" and not _is_scratch(block)
         return Place(Space.PREPARED if is_kept else Space.ARENA, 0, block.offset)
@@ -280,7 +292,7 @@ class _Assembler:
         for position, packing, spec in step.packs:
             value = step.operands[position]
             key = value, packing
-            packed = self._block_place(*self.packed[key])
+            packed = self.packed_place(*key)
             if key not in self.launched:
                 launch = self._launch(spec, (arguments[position], packed), PACK, step)
                 done[self.packed[key][0]].append(launch)

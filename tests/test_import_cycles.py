@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import mxforge
+import networkx as nx
 
 ROOT = Path(mxforge.__file__).resolve().parent
 FOLDERS = ("codegen", "frontend", "ir", "passes", "runtime", "tools")
@@ -69,48 +70,39 @@ def imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
 
 
 @cache
-def import_graph() -> dict[str, frozenset[str]]:
+def import_graph() -> nx.DiGraph[str]:
+    """The modules, with an edge from each to those that it imports."""
     known = modules()
-    return {name: frozenset(m for m in imports(name, path, known) if m in known) for name, path in known.items()}
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(known)
+    graph.add_edges_from((name, m) for name, path in known.items() for m in imports(name, path, known) if m in known)
+    return graph
 
 
 def is_allowed(importer: str, imported: str) -> bool:
     return any(re.fullmatch(a, importer) and re.fullmatch(b, imported) for a, b in ALLOWED)
 
 
-def reachable(graph: dict[str, frozenset[str]], start: str) -> set[str]:
-    """The modules that `start` imports, directly or indirectly."""
-    seen: set[str] = set()
-    stack = [start]
-    while stack:
-        for other in graph[stack.pop()] - seen:
-            seen.add(other)
-            stack.append(other)
-    return seen
-
-
-def cycles(graph: dict[str, frozenset[str]]) -> set[frozenset[str]]:
+def cycles(graph: nx.DiGraph[str]) -> list[list[str]]:
     """The sets of modules that import each other, directly or indirectly."""
-    reach = {name: reachable(graph, name) for name in graph}
-    return {frozenset(m for m in found if name in reach[m]) for name, found in reach.items() if name in found}
+    found = nx.strongly_connected_components(graph)
+    return [sorted(c) for c in found if len(c) > 1 or any(graph.has_edge(m, m) for m in c)]
 
 
 def test_there_are_no_import_cycles() -> None:
-    kept = {a: frozenset(b for b in found if not is_allowed(a, b)) for a, found in import_graph().items()}
-    assert [sorted(cycle) for cycle in cycles(kept)] == []
+    kept = nx.DiGraph((a, b) for a, b in import_graph().edges if not is_allowed(a, b))
+    assert cycles(kept) == []
 
 
 def test_every_allowed_import_exists_and_closes_a_cycle() -> None:
-    edges = [(a, b) for a, found in import_graph().items() for b in found]
+    graph = import_graph()
     for pair in ALLOWED:
-        closing = [
-            (a, b) for a, b in edges if all(map(re.fullmatch, pair, (a, b))) and a in reachable(import_graph(), b)
-        ]
-        assert closing, f"{pair} is not needed any more"
+        matching = [edge for edge in graph.edges if all(map(re.fullmatch, pair, edge))]
+        assert any(nx.has_path(graph, b, a) for a, b in matching), f"{pair} is not needed any more"
 
 
 def test_arrays_do_not_import_modules_above_them() -> None:
-    below = reachable(import_graph(), "frontend.ndarray.ndarray")
+    below = nx.descendants(import_graph(), "frontend.ndarray.ndarray")
     above = ("symbol", "gluon", "module", "io", "metric", "optimizer", "kvstore", "initializer", "image", "executor")
     assert [m for m in below if m.startswith(tuple(f"frontend.{name}" for name in above))] == []
     assert not {"frontend.ndarray", "frontend.ndarray.sparse_arrays", "frontend.ndarray.sparse"} & below

@@ -25,7 +25,7 @@ from .schemas.common import Machine
 from .schemas.machine import Cache, DoctorReport, Interpreter, Package
 from .schemas.print_json import as_json
 
-_REQUIRED = ("numpy", "llvmlite", "pydantic", "requests")
+_REQUIRED = ("numpy", "llvmlite", "networkx", "pydantic", "requests")
 _OPTIONAL = {
     "pillow": "decodes images (pip install mxforge[image])",
     "opencv-python-headless": "decodes and resizes images as MXNet does",

@@ -38,6 +38,7 @@ examples:
   mxforge inspect resnet50-symbol.json --input-shape data=1,3,224,224
   mxforge inspect resnet50 --input-shape data=1,3,224,224 --profile
   mxforge inspect resnet50 --input-shape data=1,3,224,224 --dump stages --json
+  mxforge inspect resnet50 --input-shape data=1,3,224,224 --profile --graph resnet50.svg
 """
 _COMPILE_EXAMPLES = """\
 examples:
@@ -260,6 +261,8 @@ def _fill_inspect(parser: argparse.ArgumentParser) -> None:
     _add_shapes(parser)
     parser.add_argument("--profile", action="store_true", help="run the program and show the time of each launch")
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage of the compilation to this folder")
+    text = "write which steps of the program wait for which, as a .dot, .graphml or .svg file"
+    parser.add_argument("--graph", type=Path, metavar="FILE", help=text)
     _add_json(parser)
     _add_weights(parser)
     _add_machine(parser)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ..codegen.driver import Compilation, compile_steps
 from ..frontend.compiled import Argument, CompiledModel, load_compiled
 from ..ir.program import Computation, Program, Step
 from ..ir.settings import settings
@@ -21,7 +22,7 @@ from .errors import ToolError, UsageError
 from .inputs import random_inputs
 from .inspect_text import as_text
 from .layers import describe_layers
-from .model_files import find_model
+from .model_files import ModelFiles, find_model
 from .models import (
     Model,
     bind_executable,
@@ -42,6 +43,8 @@ from .schemas.print_json import as_json
 def run(options: argparse.Namespace) -> int:
     """Print the report; returns status 0."""
     files = find_model(options.model, options.epoch, options.params)
+    if options.graph is not None:
+        _check_graph(options.graph, files)
     with Progress(f"reading {files.name}") as progress:
         if files.compiled is not None:
             refuse_weights(options)
@@ -52,6 +55,15 @@ def run(options: argparse.Namespace) -> int:
             report = _inspect_symbol(load_model(files, options.weights), options, progress)
     print(as_json("inspect", report) if options.json else as_text(report))
     return 0
+
+
+def _check_graph(file: Path, files: ModelFiles) -> None:
+    """An error for a graph that cannot be written, before long work."""
+    from .graph.files import check_graph
+
+    check_graph(file)
+    if files.compiled is not None:
+        raise UsageError("--graph: a compiled folder does not contain what its launches read: inspect the symbol")
 
 
 def _dump_to(folder: Path) -> None:
@@ -65,7 +77,7 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     try:
         types = data_types(model, options.shapes)
     except UsageError:
-        if options.shapes or options.profile or options.dump is not None:
+        if options.shapes or options.profile or options.dump is not None or options.graph is not None:
             raise
         return _without_shapes(model)
     graph = model_graph(model, types)
@@ -74,7 +86,8 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     target = HOST.target
     progress.step(f"compiling {model.name}")
     start = time.perf_counter()
-    program = compile_program(graph, model.options(), HOST)
+    compiled = None if options.graph is None else compile_steps(graph, target, model.options())
+    program = compile_program(graph, model.options(), HOST) if compiled is None else compiled.program
     seconds = time.perf_counter() - start
     parameters = sum(program.inputs[i].nbytes for i in program.parameters)
     report = InspectReport(
@@ -93,8 +106,18 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     )
     if options.profile:
         progress.step(f"measuring {model.name}")
-        return _profiled(report, bind_executable(model, types, HOST.load(program)))
+        report = _profiled(report, bind_executable(model, types, HOST.load(program)))
+    if compiled is not None and options.graph is not None:
+        _write_graph(options.graph, compiled, report)
     return report
+
+
+def _write_graph(file: Path, compiled: Compilation, report: InspectReport) -> None:
+    from .graph.files import write_graph
+    from .graph.program import program_graph
+
+    seconds = [x.seconds for x in report.launches if x.seconds is not None]
+    write_graph(file, program_graph(compiled, [x.name for x in report.outputs], seconds))
 
 
 def _without_shapes(model: Model) -> InspectReport:

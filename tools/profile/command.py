@@ -23,6 +23,7 @@ from ..schemas.common import Machine
 from ..schemas.print_json import as_json
 from ..schemas.profile import Times
 from .files import as_csv, as_trace, report
+from .parallelism import parallelism
 from .peaks import Peaks, measure_peaks
 from .report import Profile
 from .rows import Row, launch_rows, layer_rows, total_row
@@ -113,6 +114,7 @@ def _profile(source: Source, seconds: Sequence[float], runs: Sequence[RunTimes],
         total=total_row(model.name, launches, p50),
         timeline=runs[int(np.argsort(whole)[len(whole) // 2])],
         missing=source.missing,
+        parallelism=None if source.accesses is None else parallelism(program, source.accesses, times.tolist()),
     )
 
 

@@ -39,6 +39,7 @@ def report(profile: Profile) -> schema.ProfileReport:
         layers=tuple(_whole_row(row, profile) for row in profile.layers),
         launches=tuple(_whole_row(row, profile) for row in profile.launches),
         total=_whole_row(profile.total, profile),
+        parallelism=profile.parallelism,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...ir.lazy_dataclass import dataclass
 from ...runtime.host.probes import RunTimes
 from ..schemas.common import Argument, Machine
-from ..schemas.profile import Times
+from ..schemas.profile import Parallelism, Times
 from .peaks import Peaks
 from .rows import Row
 
@@ -18,7 +18,8 @@ class Profile:
     whole runs. `between_seconds` is the time of a run between
     its launches, in which threads wait for each other. `launches` and `layers` are rows with median times, `total`
     is all work in the time of a whole run. `timeline` are the times of one run, an average one.
-    `missing` is the number of parameters without values, which are inputs."""
+    `missing` is the number of parameters without values, which are inputs. `parallelism` is None if the dependences of
+    launches are not known."""
 
     model: str
     inputs: tuple[Argument, ...]
@@ -32,6 +33,7 @@ class Profile:
     total: Row
     timeline: RunTimes
     missing: int = 0
+    parallelism: Parallelism | None = None
 
     @property
     def knows_work(self) -> bool:

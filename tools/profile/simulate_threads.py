@@ -9,9 +9,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...ir.lazy_dataclass import dataclass
+from ...ir.program_graph import critical_path, data_alone, dependences
 from ...ir.types import TensorType
 from ...runtime.devices import HOST
 from ...runtime.host.probes import RunTimes
@@ -25,10 +28,15 @@ from ..progress import Progress
 from ..schemas.common import Argument
 from ..schemas.print_json import as_json
 from .nested_launches import Nested, nested_launches
+from .parallelism import launch_steps
 from .rows import Row, launch_rows
-from .simulation_report import Simulation, as_text, report
+from .simulation_report import Simulated, Simulation, as_text, report
 from .source import Source, symbol_source, timed_runs
 from .thread_model import LaunchWork, ThreadCosts, predict
+from .thread_schedule import together_seconds
+
+if TYPE_CHECKING:
+    from networkx import DiGraph
 
 _LAUNCH_COST, _CHUNK_COST, _BANDWIDTH = 1.0, 100.0, 200.0
 """Microseconds, nanoseconds and GB per second, if the user names no numbers. `sharing_seconds` of
@@ -46,14 +54,14 @@ def run_simulation(files: ModelFiles, options: argparse.Namespace) -> int:
         with _one_thread():
             progress.step(f"measuring {files.name} for 1 thread")
             single = launch_works(model, types, 1, options.repeat)
-            found: dict[int, Sequence[LaunchWork]] = {}
+            found: dict[int, Measured] = {}
             for threads in options.simulate_threads:
                 progress.step(f"measuring {files.name} for {threads} threads")
                 found[threads] = single if threads == 1 else launch_works(model, types, threads, options.repeat)
     costs = _costs(options)
-    predictions = {threads: [predict(work, threads, costs) for work in works] for threads, works in found.items()}
+    predictions = {threads: _predicted(measured, threads, costs) for threads, measured in found.items()}
     inputs = tuple(Argument(name=name, dtype=memory_name(t), shape=t.shape) for name, t in types.items())
-    simulation = Simulation(files.name, inputs, costs, sum(work.seconds for work in single), predictions)
+    simulation = Simulation(files.name, inputs, costs, sum(work.seconds for work in single.works), predictions)
     print(as_json("simulation", report(simulation)) if options.json else as_text(simulation, options.top))
     return 0
 
@@ -91,7 +99,15 @@ def _one_thread() -> Iterator[None]:
 # --- the work of launches ---------------------------------------------------------------------------------------------
 
 
-def launch_works(model: Model, types: Mapping[str, TensorType], threads: int, repeat: int) -> list[LaunchWork]:
+@dataclass(frozen=True)
+class Measured:
+    """The launches of a program, and the graph of its steps."""
+
+    works: Sequence[LaunchWork]
+    graph: DiGraph[int]
+
+
+def launch_works(model: Model, types: Mapping[str, TensorType], threads: int, repeat: int) -> Measured:
     """The launches of the model compiled for so many threads, with the least time of each in `repeat` runs on one
     thread. A loop is replaced by the launches of its steps."""
     source = symbol_source(model, types, HOST.target_for(threads))
@@ -106,7 +122,8 @@ def launch_works(model: Model, types: Mapping[str, TensorType], threads: int, re
     inner = _least([found for _, found in runs])
     begins = spans[-1][0]
     owners = np.searchsorted(begins, [n.begin for n in inner], side="right") - 1
-    return list(_works(source, rows, inner, owners.tolist()))
+    assert source.accesses is not None
+    return Measured(list(_works(source, rows, inner, owners.tolist())), dependences(source.accesses))
 
 
 def _least(runs: Sequence[Sequence[Nested]]) -> list[Nested]:
@@ -121,8 +138,24 @@ def _works(source: Source, rows: Sequence[Row], inner: Sequence[Nested], owners:
     own: dict[int, list[Nested]] = {}
     for nested, owner in zip(inner, owners, strict=True):
         own.setdefault(owner, []).append(nested)
-    for number, (row, launch) in enumerate(zip(rows, source.executable.program.computations, strict=True)):
+    program = source.executable.program
+    for number, (row, step) in enumerate(zip(rows, launch_steps(program), strict=True)):
+        launch = program.computations[number]
         if number not in own:
-            yield LaunchWork(row.name, launch.count, launch.grain, row.seconds, row.nbytes)
+            yield LaunchWork(row.name, launch.count, launch.grain, row.seconds, row.nbytes, step)
         for n in own.get(number, ()):
-            yield LaunchWork(f"{row.name} (step)", n.count, n.grain, n.nanoseconds / 1e9)
+            yield LaunchWork(f"{row.name} (step)", n.count, n.grain, n.nanoseconds / 1e9, step=step)
+
+
+def _predicted(measured: Measured, threads: int, costs: ThreadCosts) -> Simulated:
+    """The prediction for each launch, and for the program if launches may run at the same time."""
+    predictions = [predict(work, threads, costs) for work in measured.works]
+    works: dict[int, list[LaunchWork]] = {}
+    seconds = [0.0] * len(measured.graph)
+    for found in predictions:
+        works.setdefault(found.work.step, []).append(found.work)
+        seconds[found.work.step] += found.seconds
+    span = sum(seconds[n] for n in critical_path(measured.graph, seconds))
+    graphs = measured.graph, data_alone(measured.graph)
+    together, data_together = (together_seconds(works, graph, threads, costs) for graph in graphs)
+    return Simulated(predictions, span, together, data_together)

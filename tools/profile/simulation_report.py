@@ -15,15 +15,27 @@ _SHOWN = 8
 
 
 @dataclass(frozen=True)
+class Simulated:
+    """The predictions for the launches of a program. `span` is its critical path, and `together` its time if launches
+    that do not depend on each other run at the same time. `data_together` is that time if none waited for memory that
+    is used again."""
+
+    launches: Sequence[Prediction]
+    span: float
+    together: float
+    data_together: float
+
+
+@dataclass(frozen=True)
 class Simulation:
-    """`seconds` is the time of the launches of the model compiled for one thread; `predictions` are those of its
-    launches by the number of threads that it is compiled for."""
+    """`seconds` is the time of the launches of the model compiled for one thread; `predictions` are those of the
+    programs by the number of threads that they are compiled for."""
 
     model: str
     inputs: tuple[Argument, ...]
     costs: ThreadCosts
     seconds: float
-    predictions: Mapping[int, Sequence[Prediction]]
+    predictions: Mapping[int, Simulated]
 
 
 @dataclass(frozen=True)
@@ -76,13 +88,24 @@ def _head(simulation: Simulation) -> Iterator[str]:
 
 def _rows(simulation: Simulation) -> Iterator[str]:
     yield f"\nthreads (one: {1e3 * simulation.seconds:.3f} ms)"
-    head = ("threads", "ms", "speed-up", "% of it even", *(f"% {limit}" for limit in Limit), "work")
+    head = (
+        "threads",
+        "ms",
+        "speed-up",
+        "% of it even",
+        *(f"% {limit}" for limit in Limit),
+        "work",
+        "together",
+        "no reuse",
+        "path",
+    )
     cells = [_cells(simulation, threads) for threads in simulation.predictions]
     yield from table([head, *cells], "r" * len(head))
 
 
 def _cells(simulation: Simulation, threads: int) -> Sequence[str]:
-    work, seconds, lost = _sum(simulation.predictions[threads])
+    found = simulation.predictions[threads]
+    work, seconds, lost = _sum(found.launches)
     shares = [work / threads, *lost.values()]
     return (
         str(threads),
@@ -90,13 +113,17 @@ def _cells(simulation: Simulation, threads: int) -> Sequence[str]:
         f"{simulation.seconds / seconds if seconds else 0.0:.1f}",
         *(f"{100 * share / seconds if seconds else 0.0:.0f}" for share in shares),
         f"{work / simulation.seconds if simulation.seconds else 0.0:.2f}",
+        f"{1e3 * found.together:.3f}",
+        f"{1e3 * found.data_together:.3f}",
+        f"{1e3 * found.span:.3f}",
     )
 
 
 def _losses(simulation: Simulation, top: int) -> Iterator[str]:
     threads = max(simulation.predictions)
-    _, total, _ = _sum(simulation.predictions[threads])
-    found = losses(simulation.predictions[threads])[:top]
+    launches = simulation.predictions[threads].launches
+    _, total, _ = _sum(launches)
+    found = losses(launches)[:top]
     if not found:
         return
     yield f"\nwhat limits {threads} threads"
@@ -130,15 +157,18 @@ def report(simulation: Simulation) -> schema.SimulationReport:
 
 
 def _prediction(simulation: Simulation, threads: int) -> schema.Prediction:
-    predictions = simulation.predictions[threads]
-    work, seconds, lost = _sum(predictions)
+    found = simulation.predictions[threads]
+    work, seconds, lost = _sum(found.launches)
     return schema.Prediction(
         threads=threads,
         seconds=seconds,
         speed_up=simulation.seconds / seconds if seconds else None,
         work_seconds=work,
         lost={str(limit): value for limit, value in lost.items()},
-        launches=tuple(_launch(p) for p in predictions),
+        span_seconds=found.span,
+        together_seconds=found.together,
+        data_together_seconds=found.data_together,
+        launches=tuple(_launch(p) for p in found.launches),
     )
 
 

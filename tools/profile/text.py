@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..inspect_text import cut, table, type_text
+from ..schemas.profile import Parallelism
 from .files import rate
 from .report import Profile
 from .rows import Row
@@ -71,6 +72,13 @@ def _total(profile: Profile) -> Iterator[str]:
             f"{_number(rate(total.operations, total), 1e9)} GFLOP/s, {_number(rate(total.nbytes, total), 1e9)} GB/s"
         )
         yield f"     {speeds}, {100 * share:.0f} % of the roof, in the p50"
+    if profile.parallelism is not None and profile.parallelism.parallelism is not None:
+        yield f"     {_parallelism_text(profile.parallelism, len(profile.launches))}"
+
+
+def _parallelism_text(found: Parallelism, launches: int) -> str:
+    path = f"the critical path has {len(found.critical_path)} of {launches} launches, {1e3 * found.span_seconds:.3f} ms"
+    return f"parallelism {found.parallelism:.2f}: {path} ({found.data_parallelism:.2f} if no memory were used again)"
 
 
 def _notes(profile: Profile) -> Iterator[str]:

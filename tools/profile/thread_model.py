@@ -44,13 +44,14 @@ class ThreadCosts:
 @dataclass(frozen=True)
 class LaunchWork:
     """A launch with `count` units, in chunks of at least `grain`. `seconds` is its time on one thread, `nbytes` what it
-    reads and writes (None: not known)."""
+    reads and writes (None: not known). `step` is the number of the step of the program."""
 
     name: str
     count: int
     grain: int
     seconds: float
     nbytes: float | None = None
+    step: int = 0
 
 
 @dataclass(frozen=True)

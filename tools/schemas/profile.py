@@ -63,10 +63,29 @@ class Row(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Parallelism(Record):
+    """How much of the program could run at the same time, if each launch took as long as it does now."""
+
+    dependences: Count
+    """The fewest pairs of steps that order all steps."""
+    work_seconds: Seconds
+    """All launches."""
+    span_seconds: Seconds
+    """The critical path: the launches that take the most time one after the other."""
+    parallelism: Amount | None
+    """The work by the span."""
+    critical_path: tuple[Count, ...]
+    """Positions of launches in the program."""
+    data_span_seconds: Seconds
+    """The span if no step waited for memory that is used again."""
+    data_parallelism: Amount | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProfileReport(Record):
     """The report of `mxforge profile --json`. Times are in seconds, sizes in bytes."""
 
-    schema: Literal["profile/1"] = "profile/1"
+    schema: Literal["profile/2"] = "profile/2"
     model: str
     inputs: tuple[Argument, ...]
     machine: Machine
@@ -84,6 +103,8 @@ class ProfileReport(Record):
     launches: tuple[Row, ...]
     total: Row
     """All work, in the time of a whole run."""
+    parallelism: Parallelism | None
+    """null: a compiled folder does not contain the dependences of its launches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +136,12 @@ class Prediction(Record):
     """The sum of the launches on one thread."""
     lost: dict[str, float]
     """Seconds beyond an even division of the work, by cause."""
+    span_seconds: Seconds
+    """The critical path: the launches that take the most time one after the other."""
+    together_seconds: Seconds
+    """The time if launches that do not depend on each other shared the threads at the same time."""
+    data_together_seconds: Seconds
+    """The same if no launch waited for memory that is used again."""
     launches: tuple[PredictedLaunch, ...]
 
 
@@ -123,7 +150,7 @@ class SimulationReport(Record):
     """The report of `mxforge profile --simulate-threads --json`. Times are in seconds; they are predictions, except
     those on one thread."""
 
-    schema: Literal["simulation/1"] = "simulation/1"
+    schema: Literal["simulation/2"] = "simulation/2"
     model: str
     inputs: tuple[Argument, ...]
     launch_cost: Seconds

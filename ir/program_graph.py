@@ -1,0 +1,147 @@
+"""The graph of a program's steps: which of them depend on which, by the memory that they read and write.
+
+    step 0 writes 64 bytes, step 1 reads them       an edge 0 -> 1 with data
+    step 2 writes other data there                  edges 0 -> 2 and 1 -> 2 without data
+
+An edge without data exists only because memory is used again. Every order of the steps in which all edges point forward
+computes the same results, as does running steps at the same time that no path connects.
+
+    dependences(accesses)           the graph; networkx is imported to make it
+    data_alone(graph)               the same without the edges that the use of memory causes
+    reduced(graph)                  the fewest edges with the same paths: what a graph of launches needs
+    critical_path(graph, seconds)   the steps that take the most time one after the other
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from .lazy_dataclass import dataclass
+from .program import Space
+
+if TYPE_CHECKING:
+    from networkx import DiGraph
+
+    Graph = DiGraph[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The bytes from `begin` to before `end` of the memory that the places of a space and an index are in."""
+
+    space: Space
+    index: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a step reads, and what it then writes."""
+
+    reads: tuple[Range, ...]
+    writes: tuple[Range, ...]
+
+
+def dependences(accesses: Sequence[Access]) -> Graph:
+    """The graph of steps with these accesses, in the order of the program. A node is the number of a step; the
+    attribute `bytes` of an edge counts what the second step reads of what the first one wrote (0: no data).
+
+    Of the steps before it, a step has edges from the last writers of what it reads and writes, and from the readers
+    since then of what it writes. There are paths from the others that it depends on.
+    """
+    from networkx import DiGraph
+
+    graph: Graph = DiGraph()
+    graph.add_nodes_from(range(len(accesses)))
+    blocks: dict[tuple[Space, int], _Block] = {}
+    for number, access in enumerate(accesses):
+        for cell, size in _cells(blocks, access.reads):
+            if cell.writer is not None:
+                _connect(graph, cell.writer, number, size)
+            cell.readers.append(number)
+        for cell, _ in _cells(blocks, access.writes):
+            for other in cell.readers or ([] if cell.writer is None else [cell.writer]):
+                _connect(graph, other, number, 0)
+            cell.writer, cell.readers = number, []
+    return graph
+
+
+def _connect(graph: Graph, before: int, after: int, nbytes: int) -> None:
+    if before != after:
+        known = graph.edges[before, after]["bytes"] if graph.has_edge(before, after) else 0
+        graph.add_edge(before, after, bytes=known + nbytes)
+
+
+@dataclass(slots=True)
+class _Cell:
+    """The last writer of some bytes, and the readers since then."""
+
+    writer: int | None
+    readers: list[int]
+
+
+class _Block:
+    """Bytes from 0 on, divided into cells whose bytes have the same history."""
+
+    def __init__(self) -> None:
+        self.starts = [0]
+        self.cells = [_Cell(None, [])]
+
+    def within(self, begin: int, end: int) -> Iterator[tuple[_Cell, int]]:
+        """The cells of [begin, end) with their sizes."""
+        first, last = self._cut(begin), self._cut(end)
+        ends = self.starts[first + 1 : last + 1]
+        sizes = [after - start for start, after in zip(self.starts[first:last], ends, strict=True)]
+        return zip(self.cells[first:last], sizes, strict=True)
+
+    def _cut(self, at: int) -> int:
+        """The number of the cell that begins at `at`."""
+        number = bisect_left(self.starts, at)
+        if number == len(self.starts) or self.starts[number] != at:
+            before = self.cells[number - 1]
+            self.starts.insert(number, at)
+            self.cells.insert(number, _Cell(before.writer, list(before.readers)))
+        return number
+
+
+def _cells(blocks: dict[tuple[Space, int], _Block], ranges: Iterable[Range]) -> Iterator[tuple[_Cell, int]]:
+    for part in ranges:
+        if part.begin < part.end:
+            yield from blocks.setdefault((part.space, part.index), _Block()).within(part.begin, part.end)
+
+
+def data_alone(graph: Graph) -> Graph:
+    """The graph without the edges that have no data: the dependences if no memory were used again."""
+    found = graph.copy()
+    found.remove_edges_from([(a, b) for a, b in graph.edges if not graph.edges[a, b]["bytes"]])
+    return found
+
+
+def reduced(graph: Graph) -> Graph:
+    """The graph with the fewest edges that has the same paths."""
+    from networkx import transitive_reduction
+
+    found = graph.copy()
+    kept = transitive_reduction(graph)
+    found.remove_edges_from([edge for edge in graph.edges if not kept.has_edge(*edge)])
+    return found
+
+
+def critical_path(graph: Graph, seconds: Sequence[float]) -> list[int]:
+    """The path of steps that takes the most time, if the step of each number takes so long. It is the least time in
+    which any number of processors can run the steps."""
+    ends: list[float] = []  # the time of the longest path to each step; edges point to higher numbers
+    before: list[int | None] = []
+    for number, own in enumerate(seconds):
+        last = max(graph.pred[number], key=ends.__getitem__, default=None)
+        ends.append(own + (0.0 if last is None else ends[last]))
+        before.append(last)
+    number = max(range(len(ends)), key=ends.__getitem__, default=None)
+    path: list[int] = []
+    while number is not None:
+        path.append(number)
+        number = before[number]
+    return path[::-1]
