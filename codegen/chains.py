@@ -1,4 +1,4 @@
-"""Finds chains: products and functions of rows of which each reads the rows that the one before it computes.
+"""Finds chains: products and functions of rows in sequence, each of which reads only rows that the one before computes.
 
     scores  = dot(queries, keys) * scale + mask     a product; scores have one reader
     weights = softmax(scores)                       any number of functions of rows

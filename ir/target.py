@@ -43,8 +43,8 @@ class ConvWindow:
         return m if self.taps > 1 else 1
 
     @property
-    def phase(self) -> ConvWindow:
-        """The window over the positions that are a stride apart."""
+    def space_to_depth(self) -> ConvWindow:
+        """The window after space-to-depth: over the positions that are a stride apart."""
         return replace(self, taps=-(-self.taps // self.stride), stride=1)
 
 
@@ -62,10 +62,11 @@ class ConvSizes:
     windows: tuple[ConvWindow, ...]
 
     @property
-    def phases(self) -> ConvSizes:
-        """The same convolution with stride 1, over an input of which positions that are a stride apart are channels."""
+    def space_to_depth(self) -> ConvSizes:
+        """The same convolution after space-to-depth of its input: the positions within one stride become channels, and
+        the stride is 1."""
         channels = self.channels * prod(w.stride for w in self.windows)
-        return replace(self, channels=channels, windows=tuple(w.phase for w in self.windows))
+        return replace(self, channels=channels, windows=tuple(w.space_to_depth for w in self.windows))
 
     @property
     def is_strided(self) -> bool:
@@ -74,15 +75,15 @@ class ConvSizes:
     @property
     def winograd_tiles(self) -> tuple[int, ...]:
         """The tiles of Winograd's transforms that can compute it, in float32 over two axes: with stride 1, or over the
-        phases of few channels (an image)."""
+        input after space-to-depth, for few channels (an image)."""
         plain = len(self.windows) == 2 and self.groups == 1 and self.dtype is self.accumulator is DType.F32
         dense = all((w.dilation, w.interior) == (1, 1) for w in self.windows)
-        few, phases = self.is_strided, self.phases
-        if not plain or not dense or self.filters < 16 or phases.channels < (12 if few else 16):
+        few, deep = self.is_strided, self.space_to_depth
+        if not plain or not dense or self.filters < 16 or deep.channels < (12 if few else 16):
             return ()
-        if few and (self.channels > FEW_CHANNELS or any(w.taps == 1 for w in phases.windows)):
+        if few and (self.channels > FEW_CHANNELS or any(w.taps == 1 for w in deep.windows)):
             return ()
-        return WINOGRAD_TILES.get(tuple(w.taps for w in phases.windows if w.taps > 1), ())
+        return WINOGRAD_TILES.get(tuple(w.taps for w in deep.windows if w.taps > 1), ())
 
     @property
     def winograd_gradient_tiles(self) -> tuple[int, ...]:

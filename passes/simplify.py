@@ -182,8 +182,8 @@ def _pointwise(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value
 
 
 def _sum_of_pieces(b: CoreBuilder, left: Value, right: Value) -> Value | None:
-    """The sum of values that are zero except for one piece each, of which no two overlap and that leave no gap: their
-    concatenation, with zeros before and after it. Gradients of slices are such values.
+    """The sum of values, each of which is zero outside of one piece. If the pieces neither overlap nor leave a gap, the
+    sum is their concatenation, with zeros before and after it. Gradients of slices have this form.
     """
     found: list[_Piece] = []
     stack = [left, right]

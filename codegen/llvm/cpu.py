@@ -49,7 +49,7 @@ class Cpu:
     def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int]) -> int:
         """The outputs along each axis with several taps, out of `tiles`, that Winograd's transforms compute together; 0
         if direct convolution takes fewer cycles."""
-        cycles = {m: self._winograd_cycles(sizes.phases, m) for m in tiles}
+        cycles = {m: self._winograd_cycles(sizes.space_to_depth, m) for m in tiles}
         best = min(cycles, key=cycles.__getitem__, default=0)
         taps = prod(w.taps for w in sizes.windows)
         return best if best and cycles[best] < self._product_cycles(sizes, taps, sizes.tiles(1), self.threads) else 0

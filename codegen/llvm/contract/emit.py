@@ -171,7 +171,7 @@ def _emit_winograd(
     block = x.layout.block if x.layout else preferred_block(target)
     sizes, reach = conv_sizes(shape), winograd_reach(shape, schedule.output)
     place = (
-        copied_place(shape.images, sizes.phases.channels, block, reach)
+        copied_place(shape.images, sizes.space_to_depth.channels, block, reach)
         if sizes.is_strided
         else input_place(shape, block, reach, blocked=True)
     )

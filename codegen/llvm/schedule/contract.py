@@ -202,7 +202,7 @@ def conv_sizes(shape: ConvShape) -> ConvSizes:
 
 def winograd_sizes(shape: ConvShape) -> ConvSizes:
     """The convolution that Winograd's transforms compute."""
-    return conv_sizes(shape).phases
+    return conv_sizes(shape).space_to_depth
 
 
 def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
@@ -223,7 +223,7 @@ def _winograd_tile(sizes: ConvSizes, room: tuple[int, ...], target: Cpu) -> int:
 
 def _fits(sizes: ConvSizes, m: int, room: tuple[int, ...]) -> bool:
     """True if tiles read at most `room` input positions, or phases of an input that is copied."""
-    windows = zip(sizes.phases.windows, room, strict=True)
+    windows = zip(sizes.space_to_depth.windows, room, strict=True)
     least = _UNLIMITED if sizes.is_strided else 0
     return all(max(least, _reach(w.outputs, w.taps, m)) <= n for w, n in windows)
 
