@@ -41,7 +41,7 @@ def names_of(namespace: str) -> list[str]:
 
 class Values(NamedTuple):
     """The values that the functions of a package take and return: a name for help texts, their class, which can be
-    defined later, and what a wrong argument is told."""
+    defined later, and the error for a wrong argument."""
 
     name: str
     kind: Callable[[], type]
@@ -97,7 +97,7 @@ def _help_of(operator: type[Operator], values: str) -> str:
     return docstring(operator, values)
 
 
-class Given(NamedTuple):
+class DividedArguments(NamedTuple):
     """The arguments of a call: inputs by position, inputs by name, and the others."""
 
     positional: list[Any]
@@ -119,13 +119,13 @@ class Arguments:
         self._counter = operator.variadic if operator.variadic in parameters else None
         self._order = (*self.inputs, *(p for p in parameters if p not in self.inputs), *control)
 
-    def divide(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Given:
+    def divide(self, args: Sequence[Any], kwargs: dict[str, Any]) -> DividedArguments:
         """The arguments of a call, without those that are `_Null` and inputs that are None. TypeError for too many
         arguments, AssertionError for an input of another class."""
         given = {key: value for key, value in kwargs.items() if value is not _Null}
         return self._any_number(args, given) if self.is_variadic else self._by_name(args, given)
 
-    def _by_name(self, args: Sequence[Any], given: dict[str, Any]) -> Given:
+    def _by_name(self, args: Sequence[Any], given: dict[str, Any]) -> DividedArguments:
         order = self._order
         if len(args) > len(order):
             raise TypeError(f"{self.name} takes at most {len(order)} positional arguments, {len(args)} were given")
@@ -142,9 +142,9 @@ class Arguments:
                 named[key] = value
             elif value is not None:
                 raise self._wrong(key, value)
-        return Given([], named, given)
+        return DividedArguments([], named, given)
 
-    def _any_number(self, args: Sequence[Any], given: dict[str, Any]) -> Given:
+    def _any_number(self, args: Sequence[Any], given: dict[str, Any]) -> DividedArguments:
         kind = self.values.kind()
         named = {key: given.pop(key) for key in tuple(given) if key != "out" and isinstance(given[key], kind)}
         positional = [value for value in args if value is not None]
@@ -153,7 +153,7 @@ class Arguments:
                 raise self._wrong(f"#{number}", value)
         if self._counter is not None:
             given.setdefault(self._counter, len(positional) + len(named))
-        return Given(positional, named, given)
+        return DividedArguments(positional, named, given)
 
     def _wrong(self, argument: str, value: object) -> AssertionError:
         what = f"argument {argument} {self.values.expected}, but got {value!r} of {type(value)}"
