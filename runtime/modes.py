@@ -48,14 +48,15 @@ class Hooks:
     """The observers of calls, and what converts their operands before: mixed precision.
 
     `intercepted` is True while there is an observer or a converter. `watched` is True also while any thread records or
-    is in training mode. A method of a user's operator in Python runs in the context that `in_python(name)` returns.
+    is in training mode; `threads` is their number, which changes under `lock`. A method of a user's operator in Python
+    runs in the context that `in_python(name)` returns.
     """
 
-    __slots__ = ("_lock", "_threads", "converter", "in_python", "intercepted", "observers", "watched")
+    __slots__ = ("converter", "in_python", "intercepted", "lock", "observers", "threads", "watched")
 
     def __init__(self) -> None:
-        self._lock = ForkSafeLock()
-        self._threads = 0
+        self.lock = ForkSafeLock()
+        self.threads = 0
         self.observers: tuple[Observer, ...] = ()
         self.converter: Converter | None = None
         self.in_python: Callable[[str], AbstractContextManager[object]] = nullcontext
@@ -63,31 +64,25 @@ class Hooks:
 
     def add(self, observer: Observer) -> None:
         """Add an observer of calls."""
-        with self._lock:
+        with self.lock:
             self.observers = (*self.observers, observer)
             self._refresh()
 
     def remove(self, observer: Observer) -> None:
         """Remove an observer. An observer that was not added is ignored."""
-        with self._lock:
+        with self.lock:
             self.observers = tuple(o for o in self.observers if o is not observer)
             self._refresh()
 
     def convert_operands(self, converter: Converter | None) -> None:
         """Set what converts the operands of users' calls of operators; None for nothing."""
-        with self._lock:
+        with self.lock:
             self.converter = converter
             self._refresh()
 
-    def count_thread(self, change: int) -> None:
-        """Change the number of threads that record or are in training mode, by 1 or -1."""
-        with self._lock:
-            self._threads += change
-            self.watched = self.intercepted or self._threads > 0
-
     def _refresh(self) -> None:
         self.intercepted = bool(self.observers) or self.converter is not None
-        self.watched = self.intercepted or self._threads > 0
+        self.watched = self.intercepted or self.threads > 0
 
 
 hooks = Hooks()
@@ -104,7 +99,9 @@ def set_modes(recording: bool, training: bool) -> None:
     modes.recording, modes.training = recording, training
     now = recording or training
     if now is not before:
-        hooks.count_thread(1 if now else -1)
+        with hooks.lock:
+            hooks.threads += 1 if now else -1
+            hooks.watched = hooks.intercepted or hooks.threads > 0
 
 
 def set_recording(recording: bool) -> bool:

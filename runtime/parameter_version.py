@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from operator import is_
+from operator import is_, itemgetter
 
 from .idle import add_owner
 from .prepared import Version
@@ -12,6 +12,7 @@ from .storage import Storage
 from .writes import Watch, clock
 
 _numbers = itertools.count(1)
+_LAST_WRITE = itemgetter(1)
 
 
 class ParameterVersion:
@@ -40,7 +41,7 @@ class ParameterVersion:
         watch = self._watch
         if watch is None or not (storages is None or _same(storages, watch.storages)):
             watch, self._versions = Watch(storages or ()), ()
-        versions = watch.versions()
+        versions = tuple(map(_LAST_WRITE, watch.records))
         if versions != self._versions or not self.stamp[1]:
             self._watch, self._versions = watch, versions
             self.stamp = tuple.__new__(Version, (self._owner, next(_numbers)))

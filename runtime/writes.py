@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Iterable
-from operator import itemgetter
 
 from ..ir.locks import ForkSafeLock
 from .device import Address
@@ -84,13 +83,14 @@ def touch() -> None:
 
 
 class Watch:
-    """Watches blocks for as long as it lives. It keeps them alive, so that their ids are not reused."""
+    """Watches blocks for as long as it lives. It keeps them alive, so that their ids are not reused. `records` has that
+    of each block in `watched`."""
 
     def __init__(self, storages: Iterable[Storage]) -> None:
         self.storages = tuple(storages)
         with _changing:
-            self._records = [watched.setdefault(id(storage), [0, 0]) for storage in self.storages]
-            for storage, record in zip(self.storages, self._records, strict=True):
+            self.records = [watched.setdefault(id(storage), [0, 0]) for storage in self.storages]
+            for storage, record in zip(self.storages, self.records, strict=True):
                 record[0] += 1
                 _blocks[id(storage)] = storage
             _membership.now = next(_counter)
@@ -98,10 +98,7 @@ class Watch:
 
     def versions(self) -> tuple[int, ...]:
         """The number of the last write to each block."""
-        return tuple(map(_LAST_WRITE, self._records))
-
-
-_LAST_WRITE = itemgetter(1)
+        return tuple([last for _, last in self.records])
 
 
 def _release(storages: tuple[Storage, ...]) -> None:

@@ -230,6 +230,9 @@ class _ContextParameters:
 
     def refresh_for_path(self) -> None:
         """As `refresh`. DeviceError if the parameters have moved to other devices, so that the slow path runs."""
+        if self._read == replaced.now:
+            self.version.refresh()
+            return
         try:
             self.refresh()
         except RuntimeError as error:

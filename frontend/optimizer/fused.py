@@ -164,7 +164,20 @@ class FusedUpdate:
         numbers = self._numbers.next()
         pattern = self._numbers.pattern
         run = self._runs.recent.get(pattern) or self._runs.get(pattern, lambda: self._combined(pattern))
-        self._launch(run, numbers)
+        call = Call(_FUSED, run.specialization, self._arrays, numbers) if hooks.watched else None
+        if call is not None:
+            before_call(call)
+        block = run.block.filled(numbers)
+        free, keys = block.addresses, [self._key(draws) for draws in run.draws] if run.draws else []
+        if keys:
+            free = [*free, *[key.address for key in keys]]
+        try:
+            run.call.run(*free)
+        except DeviceError:  # launches are observed
+            run.specialization.executable.run([*[a._address for a in self._arrays], *free], ())
+        run.block.free.append(block)
+        if call is not None:
+            after_call(call, ())
         self._written()
         for one in self._alone:
             self.optimizer.update_multi_precision(*one)
@@ -195,22 +208,6 @@ class FusedUpdate:
         made = Specialization(self._device.load(parallel(name, inputs, uses)), name, (), self._device)
         call = made.executable.bound_call({i: a._address for i, a in enumerate(self._arrays)})
         return _Run(made, call, ScalarBlock("f" * count, self._device), draws)
-
-    def _launch(self, run: _Run, numbers: Sequence[float]) -> None:
-        call = Call(_FUSED, run.specialization, self._arrays, numbers) if hooks.watched else None
-        if call is not None:
-            before_call(call)
-        block = run.block.filled(numbers)
-        free, keys = block.addresses, [self._key(draws) for draws in run.draws] if run.draws else []
-        if keys:
-            free = [*free, *[key.address for key in keys]]
-        try:
-            run.call.run(*free)
-        except DeviceError:  # launches are observed
-            run.specialization.executable.run([*[a._address for a in self._arrays], *free], ())
-        run.block.free.append(block)
-        if call is not None:
-            after_call(call, ())
 
     def _key(self, draws: int) -> Storage:
         return key_in_memory(self._arrays[0]._context, draws, self._device)

@@ -43,7 +43,7 @@ class Updater:
                 return
             if isinstance(indices[0], bytes):
                 indices = [i.decode() for i in indices]
-            self.optimizer._set_current_context(weights[0].context.device_id)
+            self.optimizer._set_current_context(weights[0]._context.device_id)
             if len(indices) == 1 or not self._update_together(indices, weights, grads):
                 self._update_each(indices, weights, grads)
         except Exception as error:
