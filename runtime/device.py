@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..ir.graph import RandomKey
     from ..ir.program import Program
     from ..ir.types import TensorType
+    from .launch_list import LaunchList
     from .loaded_program import LoadedProgram
     from .prepared import PreparedPool
     from .storage import Storage
@@ -172,8 +173,9 @@ class Launcher(Device, Protocol):
         """The kernels that an object of a program's code defines, by their symbols."""
         ...
 
-    def launch(self, kernel: Any, count: int, arguments: Sequence[Address | int]) -> None:
-        """Start a kernel of `load_code` over a grid of `count`, after all work that was started before."""
+    def run(self, launches: LaunchList) -> None:
+        """Start launches in order, after all work that was started before. The words of the list can change as soon as
+        this returns."""
         ...
 
 

@@ -1,36 +1,30 @@
-"""Runs a program on a device whose kernels are launched one by one, from Python. Each launch gets the addresses of its
-places.
+"""Runs programs on devices whose kernels are launched one by one.
+
+A program has one layout of words (`codegen/records.py`). An *instance* has a block of these words: the addresses in its
+arena are written once, those in operands for each run. Launches between two steps that the host takes (loops, branches,
+calls of Python) are one list, which the device gets in one call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from operator import mul
+import ctypes
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..codegen.records import Layout, Placed, as_launch
 from ..codegen.target import ALIGNED_BYTES
-from ..ir.program import (
-    Branch,
-    Copy,
-    Fill,
-    HostCall,
-    HostFunction,
-    Launch,
-    Loop,
-    Place,
-    Program,
-    Space,
-    Step,
-    all_steps,
-)
+from ..ir.program import Branch, HostCall, Launch, Loop, Program, Space, all_steps
 from ..ir.types import TensorType
 from .checks import verify
-from .device import DeviceAddress, DeviceError, Launcher
+from .device import BoundCall, DeviceAddress, DeviceError, DirectCall, Launcher
+from .idle import add_allocation, clock
+from .launch_list import BoundLaunch, LaunchList
 from .loaded_program import LoadedProgram
-from .prepared import Prepared, PreparedPool
+from .prepared import Prepared, PreparedPool, Version
 from .python_functions import call_on_copies
+from .storage import Storage
 from .tensor_memory import as_memory
 from .writes import written_at
 
@@ -50,12 +44,38 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         self._replaced = (*self.state, *self._written_by_functions())
         self.constants = device.allocate(len(program.constants))
         device.write(self.constants.address, program.constants)
+        self.layout = Layout(program.prepare, [(step,) for step in program.steps])
+        self.operands = self.layout.operands(len(program.inputs), len(program.outputs))
+        """The words with addresses of each input and output; see `Layout.memory`."""
+        host_steps = any(isinstance(step, HostCall | Loop | Branch) for step in (*program.prepare, *program.steps))
+        self._is_one_list = not host_steps and not program.checks
 
     def symbols(self) -> list[tuple[bytes, tuple[str, ...]]]:
         return [(code, tuple(kernels)) for code, kernels in zip(self.program.code, self._code, strict=True)]
 
     def _make_instance(self) -> DeviceInstance:
         return DeviceInstance(self)
+
+    def direct_call(self) -> DirectCall:
+        """See `Runnable`."""
+        return super().direct_call() if self.program.prepare else self.bound_call({}).run
+
+    def bound_call(self, fixed: Mapping[int, DeviceAddress]) -> BoundCall:
+        """See `Runnable`. DeviceError for an address that is not in the device's memory."""
+        if not self._is_one_list or any(self.value_of(address) % ALIGNED_BYTES for address in fixed.values()):
+            return super().bound_call(fixed)
+        runs = _BoundRuns(self, {i: self.value_of(address) for i, address in fixed.items()})
+        return BoundCall(runs.run, runs.prepare if self.program.prepare else None)
+
+    def value_of(self, address: DeviceAddress) -> int:
+        """An address in the device's memory as an integer; DeviceError for any other address."""
+        if not isinstance(address, DeviceAddress) or address.device != self.device.name:
+            raise self.elsewhere()
+        return address.value
+
+    def elsewhere(self) -> DeviceError:
+        """The error for an operand of another device."""
+        return DeviceError(f"{self.program.name} runs on {self.device.name}: an operand is not in its memory")
 
     def run(
         self, inputs: Sequence[DeviceAddress], outputs: Sequence[DeviceAddress], parameters_version: Hashable = 0
@@ -81,21 +101,19 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         types = (*self.inputs, *self.program.outputs)
         if len(inputs) != len(self.inputs) or len(addresses) != len(types):
             raise ValueError(f"{self.program.name} takes {len(self.inputs)} inputs and {len(self.outputs)} outputs")
-        for address in addresses:
-            if not isinstance(address, DeviceAddress) or address.device != self.device.name:
-                raise DeviceError(f"{self.program.name} runs on {self.device.name}: an operand is not in its memory")
-        staged = {i: self.device.allocate(types[i].nbytes) for i, a in enumerate(addresses) if a.value % ALIGNED_BYTES}
-        operands = [staged[i].address if i in staged else a for i, a in enumerate(addresses)]
-        for i in staged:
-            self.device.copy(operands[i], addresses[i], types[i].nbytes)
+        values = [self.value_of(address) for address in addresses]
+        staged = {i: self.device.allocate(types[i].nbytes) for i, value in enumerate(values) if value % ALIGNED_BYTES}
+        for i, buffer in staged.items():
+            self.device.copy(buffer.address, addresses[i], types[i].nbytes)
+            values[i] = self.value_of(buffer.address)
         instance = self._take()
         prepared = self._prepared.take(parameters_version)
-        instance.run(operands, parameters_version, prepared)
+        instance.run(values, parameters_version, prepared)
         self._idle.append(instance)
         self._prepared.put(prepared)
         for i in (*self._replaced, *range(len(inputs), len(addresses))):
             if i in staged:
-                self.device.copy(addresses[i], operands[i], types[i].nbytes)
+                self.device.copy(addresses[i], staged[i].address, types[i].nbytes)
 
     def _written_by_functions(self) -> set[int]:
         """The inputs that Python functions can write."""
@@ -105,73 +123,93 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
 
 
 class DeviceInstance:
-    """The private memory of one run of a program."""
+    """The private memory of one run of a program: an arena, and a block of the words of its layout."""
 
     def __init__(self, loaded: LaunchedProgram) -> None:
         self.loaded, self.program, self.device = loaded, loaded.program, loaded.device
-        arena = self.device.allocate_zeroed(self.program.arena_bytes)
-        self.spaces = {Space.ARENA: arena, Space.CONSTANT: loaded.constants}
+        layout = loaded.layout
+        block = (ctypes.c_int64 * len(layout.words)).from_buffer_copy(layout.words)
+        self.words = memoryview(block).cast("B").cast("q")
+        self.arena = self.device.allocate_zeroed(self.program.arena_bytes)
+        self.prepared: Storage | None = None
+        self._place_memory(Space.ARENA, self.arena)
+        self._place_memory(Space.CONSTANT, loaded.constants)
+        self.prepare, self.steps = self._in_lists(layout.prepare), self._in_lists(layout.steps)
 
-    def run(self, operands: Sequence[DeviceAddress], version: Hashable, prepared: Prepared) -> None:
+    def _place_memory(self, space: Space, storage: Storage) -> None:
+        self.place(self.loaded.layout.memory.get((space, 0), ()), storage.address.value)
+
+    def place(self, words: Sequence[tuple[int, int]], address: int) -> None:
+        """Write addresses in a block of memory that begins at `address`: `words` are as in `Layout.memory`."""
+        for word, offset in words:
+            self.words[word] = address + offset
+
+    def place_prepared(self, storage: Storage) -> None:
+        """Use this prepared memory from now on."""
+        if self.prepared is not storage:
+            self.prepared = storage
+            self._place_memory(Space.PREPARED, storage)
+
+    def run(self, operands: Sequence[int], version: Hashable, prepared: Prepared) -> None:
         """Prepare if parameters changed, and take all steps."""
-        self.spaces[Space.PREPARED] = prepared.storage
+        for words, address in zip(self.loaded.operands, operands, strict=True):
+            self.place(words, address)
+        self.place_prepared(prepared.storage)
         if self.program.prepare and prepared.version != version:
-            self._take(self.program.prepare, operands)
+            self.take(self.prepare)
             prepared.set_version(version)
-        self._take(self.program.steps, operands)
+        self.take(self.steps)
 
-    def _take(self, steps: Sequence[Step], operands: Sequence[DeviceAddress], numbers: tuple[int, ...] = ()) -> None:
-        """Take steps in the iterations `numbers` of the loops around them, the outermost first."""
+    def _in_lists(self, steps: Sequence[Placed]) -> list[LaunchList | _HostStep]:
+        """The steps, with successive launches in one list."""
+        found: list[LaunchList | _HostStep] = []
+        launches: list[BoundLaunch] = []
+        for placed in steps:
+            launch = as_launch(placed.step)
+            if isinstance(placed.step, HostCall | Loop | Branch):
+                found += [LaunchList(launches, self.words)] if launches else []
+                found.append(_HostStep(placed, [self._in_lists(inside) for inside in placed.inside]))
+                launches = []
+            elif isinstance(launch, Launch) and launch.count:
+                kernel = self.loaded.kernels.get(launch.symbol, launch.symbol)
+                launches.append(BoundLaunch(kernel, launch.count, placed.table, placed.table + len(launch.arguments)))
+        return [*found, LaunchList(launches, self.words)] if launches or not found else found
 
-        def address(place: Place) -> DeviceAddress:
-            return self._address(place, operands, numbers)
-
+    def take(self, steps: Sequence[LaunchList | _HostStep]) -> None:
+        """Take steps of this instance, on the addresses in its words."""
         for step in steps:
-            match step:
-                case Launch():
-                    arguments = [a if isinstance(a, int) else address(a) for a in step.arguments]
-                    self._launch(step, arguments)
-                case HostCall():
-                    self._call(self.program.functions[step.function], [address(a) for a in step.arguments])
-                case Copy():
-                    self.device.copy(address(step.target), address(step.source), step.nbytes)
-                case Fill():
-                    self.device.write(address(step.target), bytes(step.nbytes))
-                case Loop():
-                    self._repeat(step, operands, numbers)
-                case Branch():
-                    taken = step.then if self._is_set(address(step.flag)) else step.otherwise
-                    self._take(taken, operands, numbers)
+            if isinstance(step, LaunchList):
+                self.device.run(step)
+                continue
+            match step.placed.step:
+                case HostCall() as call:
+                    self._call(call, step.placed.table)
+                case Loop() as loop:
+                    self._repeat(loop, step)
+                case _:
+                    self.take(step.inside[0] if self._is_set(step.placed.table) else step.inside[1])
 
-    def _launch(self, launch: Launch, arguments: Sequence[DeviceAddress | int]) -> None:
-        if launch.count:
-            self.device.launch(self.loaded.kernels[launch.symbol], launch.count, arguments)
-
-    def _repeat(self, loop: Loop, operands: Sequence[DeviceAddress], numbers: tuple[int, ...]) -> None:
+    def _repeat(self, loop: Loop, step: _HostStep) -> None:
         number = 0
-        while number < loop.count:
-            if loop.flag is not None and not self._is_set(self._address(loop.flag, operands, numbers)):
-                return
-            self._take(loop.body, operands, (*numbers, number))
+        while number < loop.count and (loop.flag is None or self._is_set(step.placed.table)):
+            self.take(step.inside[0])
+            for word, stride in step.placed.moves:
+                self.words[word] += stride
             number += 1
+        for word, stride in step.placed.moves:
+            self.words[word] -= stride * number
 
-    def _address(self, place: Place, operands: Sequence[DeviceAddress], numbers: tuple[int, ...]) -> DeviceAddress:
-        moved = sum(map(mul, place.strides, numbers))
-        match place.space:
-            case Space.INPUT:
-                start = operands[place.index]
-            case Space.OUTPUT:
-                start = operands[len(self.program.inputs) + place.index]
-            case _:
-                start = self.spaces[place.space].address
-        return start + (place.offset + moved)
+    def _address(self, word: int) -> DeviceAddress:
+        return DeviceAddress(self.device.name, self.words[word])
 
-    def _is_set(self, address: DeviceAddress) -> bool:
-        """Whether the byte at an address is not 0; waits for the launches before."""
-        return self.loaded.read_byte(address) != 0
+    def _is_set(self, word: int) -> bool:
+        """Whether the byte at the address in a word is not 0; waits for the launches before."""
+        return self.loaded.read_byte(self._address(word)) != 0
 
-    def _call(self, function: HostFunction, arguments: Sequence[DeviceAddress]) -> None:
+    def _call(self, call: HostCall, table: int) -> None:
         """Call a Python function on copies of its operands in the host's memory."""
+        function = self.program.functions[call.function]
+        arguments = [self._address(table + i) for i in range(len(call.arguments))]
         operands = [self._read(a, t) for a, t in zip(arguments, function.inputs, strict=False)]
         found, changed = call_on_copies(function, operands)
         for i, new in changed:
@@ -185,3 +223,93 @@ class DeviceInstance:
         memory = np.empty(type.shape, type.dtype.memory)
         self.device.read(address, memory)
         return memory
+
+
+class _HostStep:
+    """A step that the host takes, and the steps in it."""
+
+    __slots__ = ("inside", "placed")
+
+    def __init__(self, placed: Placed, inside: list[list[LaunchList | _HostStep]]) -> None:
+        self.placed, self.inside = placed, inside
+
+
+class _BoundRuns:
+    """Runs of a program whose steps are launches, with inputs at fixed addresses. It has instances and prepared memory
+    of its own, which `runtime/idle.py` bounds."""
+
+    def __init__(self, loaded: LaunchedProgram, fixed: Mapping[int, int]) -> None:
+        self.loaded, self.device, self.name = loaded, loaded.device, loaded.device.name
+        self.last_run = clock.now
+        self._fixed = [(loaded.operands[i], address) for i, address in fixed.items()]
+        self._free = [words for i, words in enumerate(loaded.operands) if i not in fixed]
+        self._idle: list[DeviceInstance] = []
+        self._prepared: Storage | None = None
+        self._version: Hashable = None
+
+    def run(self, *addresses: DeviceAddress) -> None:
+        """See `BoundCall`."""
+        name, values, bits = self.name, list[int](), 0
+        try:
+            for address in addresses:
+                if address.device != name:
+                    raise self.loaded.elsewhere()
+                values.append(address.value)
+                bits |= address.value
+        except AttributeError:  # an address of the host
+            raise self.loaded.elsewhere() from None
+        if bits % ALIGNED_BYTES:
+            raise DeviceError(f"{self.loaded.program.name} takes an operand that is not aligned as a copy")
+        self.last_run = clock.now
+        try:
+            instance = self._idle.pop()
+        except IndexError:
+            instance = self._new()
+        words = instance.words
+        for value, places in zip(values, self._free, strict=True):
+            for word, offset in places:
+                words[word] = value + offset
+        self.device.run(instance.steps[0])  # type: ignore[arg-type]
+        if instance.prepared is self._prepared:
+            self._idle.append(instance)
+
+    def prepare(self, version: Hashable) -> None:
+        """See `BoundCall`."""
+        self._version = version
+        if self._prepared is None:
+            self._idle.append(self._new())
+        else:
+            instance = self._idle.pop() if self._idle else self._new()
+            instance.take(instance.prepare)
+            self._idle.append(instance)
+
+    def _new(self) -> DeviceInstance:
+        """A new instance. Prepared memory that was released is prepared again."""
+        program = self.loaded.program
+        add_allocation(self, program.arena_bytes)
+        instance = DeviceInstance(self.loaded)
+        for words, address in self._fixed:
+            instance.place(words, address)
+        if program.prepare:
+            released = self._prepared is None
+            if self._prepared is None:
+                add_allocation(self, program.prepared_bytes)
+                self._prepared = self.device.allocate_zeroed(program.prepared_bytes)
+            instance.place_prepared(self._prepared)
+            if released:
+                instance.take(instance.prepare)
+        return instance
+
+    def idle_bytes(self) -> int:
+        """See `Idle`."""
+        prepared = 0 if self._prepared is None else self._prepared.nbytes
+        return len(self._idle) * self.loaded.program.arena_bytes + prepared
+
+    def owners(self) -> set[int]:
+        """See `Idle`."""
+        return {self._version.owner} if self._prepared is not None and isinstance(self._version, Version) else set()
+
+    def release(self) -> None:
+        """See `Idle`."""
+        self._prepared = None
+        self._idle.clear()

@@ -8,13 +8,6 @@ from __future__ import annotations
 RUN = "mxf_run"
 """The function that runs launch records."""
 
-KERNELS = PIECES, COPY, FILL, LOOP, BRANCH = "mxf_pieces", "mxf_copy", "mxf_fill", "mxf_loop", "mxf_branch"
-"""Kernels of the pool, which programs can launch: pieces of several launches, a copy of bytes and zeros, and the
-records of a loop or a branch."""
-
-RECORD_WORDS = 4
-"""The size of a launch record and of a piece in 8-byte words."""
-
 LARGEST_POOL = 1024
 """The most threads."""
 

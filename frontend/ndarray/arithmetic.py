@@ -6,8 +6,9 @@ number is compiled into a program. A bool array is converted to int64 for a numb
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from ...ir.caches import Cache
@@ -18,9 +19,9 @@ from ..base import MXNetError, numeric_types
 from ..context import cpu
 from ..dtypes import to_memory
 from ..tracebacks import api_boundary
-from .array_classes import array_class, empty_array, number_class
+from .array_classes import array_class, empty_array, number_class, number_on
 from .eager import apply_bound, bind, operator_named
-from .fast_paths import FastPath, remember
+from .fast_paths import FastPath, as_path, remember
 from .operator_function import BoundOperator, OperatorFunction, on_one_device
 from .recorded_calls import while_watched
 from .sparse_arithmetic import OF_NUMBERS, binary
@@ -66,11 +67,29 @@ def _slow(name: str, x: Any, y: Any) -> NDArray:
     bound = bind(operator_named(name), {})
     if x._is_sparse or y._is_sparse:
         return apply_bound(bound, (x, y))
-    x, y = on_one_device((x, y))
+    given, (x, y) = (x, y), on_one_device((x, y))
     found = bound.specialization((x, y))
     if not hooks.intercepted:
-        remember(_table(name), (x._dtype, x._shape, y._dtype, y._shape), found.device, found.fast)
+        key = x._dtype, x._shape, y._dtype, y._shape
+        remember(_table(name), key, found.device, lambda: _with_numbers(given, (x, y), found.fast()))
     return found.call((x, y))
+
+
+def _with_numbers(given: Sequence[NDArray], used: Sequence[NDArray], path: FastPath) -> FastPath:
+    """The fast path of calls with operands like the `given` ones. If `used` has copies of numbers on a GPU instead, the
+    path takes such copies for all numbers."""
+    if all(map(is_, given, used)):
+        return path
+    context, number, recorded = used[0]._context, number_class(), path.recorded
+
+    def there(x: NDArray) -> NDArray:
+        return number_on(x, context) if x.__class__ is number else x
+
+    return as_path(
+        lambda x, y: path(there(x), there(y)),
+        path.owner,
+        None if recorded is None else lambda x, y: recorded(there(x), there(y)),
+    )
 
 
 def _operands(name: str, x: Any, y: Any) -> tuple[NDArray, NDArray]:
@@ -179,12 +198,12 @@ def _slow_in_place(name: str, x: NDArray, y: NDArray) -> NDArray:
     """The slow path: a first call with such operands, an operand that shares x's memory, or observed calls."""
     if hooks.converter is not None:
         _, y = _converted(name, x, y)
-    x, y = on_one_device((x, y))
+    given, (x, y) = (x, y), on_one_device((x, y))
     found = bind(operator_named(name), {}).specialization((x, y))
     found.call((x, y), x)
     if not are_calls_seen() and found.may_write_first:
-        key = x._dtype, x._shape, y._dtype, y._shape
-        remember(_table(f"{name} in place"), key, found.device, found.fast_in_place)
+        key, paths = (x._dtype, x._shape, y._dtype, y._shape), _table(f"{name} in place")
+        remember(paths, key, found.device, lambda: _with_numbers(given, (x, y), found.fast_in_place()))
     return x
 
 

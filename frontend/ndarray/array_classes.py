@@ -8,6 +8,7 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...ir.caches import Cache
 from ...ir.types import DType
 from ...runtime.storage import Storage
 from ..context import GPU, Context, device_of
@@ -48,6 +49,17 @@ def number_class() -> type[NDArray]:
         __slots__ = ()
 
     return Number
+
+
+_copies: Cache[tuple[int, int], tuple[NDArray, NDArray]] = Cache("numbers")
+"""Numbers with copies on GPUs, by the id of the number and of the GPU."""
+
+
+def number_on(number: NDArray, context: Context) -> NDArray:
+    """A number of the host on a GPU. The copy is made once: callers must not write to it."""
+    key = id(number), context.device_id
+    found = _copies.recent.get(key) or _copies.get(key, lambda: (number, number.as_in_context(context)))
+    return found[1]
 
 
 def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:

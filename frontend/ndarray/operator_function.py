@@ -28,7 +28,7 @@ from ..context import GPU, Context, device_of, usable
 from ..dtypes import from_memory
 from ..memory import OutOfMemory
 from ..tracebacks import cause_of
-from .array_classes import empty_array, number_class
+from .array_classes import empty_array, number_class, number_on
 from .fast_paths import FastPath, Form, arguments, as_path, direct_call, fast_path, new_results, with_key
 from .operator_graph import compiled, eager_options, operator_graph, refusal
 from .recorded_calls import recorded_path
@@ -318,7 +318,7 @@ def on_one_device(arrays: Sequence[NDArray]) -> list[NDArray]:
     device = next((a._context for a in arrays if a._context.device_typeid == GPU), None)
     if device is None:
         return list(arrays)
-    return [a.as_in_context(device) if a.__class__ is number_class() else a for a in arrays]
+    return [number_on(a, device) if a.__class__ is number_class() else a for a in arrays]
 
 
 def _overlap(x: NDArray, y: NDArray) -> bool:

@@ -14,19 +14,14 @@ from .allocator import allocate, allocate_zeroed
 
 class Arena:
     """Memory for the arena of one program: `scratch` for its first `scratch_bytes`, and memory of its own for the rest.
-    Without `scratch`, the runs of an instance provide it."""
+    Without `scratch`, the runs of an instance provide it. Offsets in the rest count from `own_address`."""
 
-    __slots__ = ("_own", "_split", "scratch")
+    __slots__ = ("_own", "own_address", "scratch")
 
     def __init__(self, program: Program, scratch: Storage | None = None) -> None:
-        self.scratch, self._split = scratch, program.scratch_bytes
+        self.scratch = scratch
         self._own = allocate_zeroed(program.arena_bytes - program.scratch_bytes)
-
-    def at(self, offset: int) -> int | None:
-        """The address of this byte of the arena; None in scratch memory of a run."""
-        if offset >= self._split:
-            return self._own.address + offset - self._split
-        return None if self.scratch is None else self.scratch.address + offset
+        self.own_address = self._own.address - program.scratch_bytes
 
 
 class ScratchPool:

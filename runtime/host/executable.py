@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from ...codegen.llvm.pool import PIECES
+from ...codegen.records import Layout, as_launch, host_symbol
 from ...ir.program import Computation, Launch, Place, Program, Space
 from ...ir.settings import settings
 from ..checks import verify
@@ -26,7 +26,7 @@ from ..storage import Storage
 from .allocator import allocate, allocate_zeroed
 from .arena import Arena, scratch_pool
 from .loader import LoadedObject, load_objects, resolve_libc
-from .records import WORD, Records, as_launch, host_symbol
+from .records import Records
 from .threads import ThreadPool, get_pool
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Executable(LoadedProgram["Instance"]):
         self._constants = _filled(program.constants)
         self._scratch_bytes = program.scratch_bytes
         self.instance_bytes -= self._scratch_bytes
+        self._layout: _ProgramLayout | None = None
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
         """Run on tensors at these addresses; see `Runnable`. ValueError for a wrong number of addresses."""
@@ -155,7 +156,9 @@ class Executable(LoadedProgram["Instance"]):
         addresses |= self._pool.kernels
         if self._host is not None:
             addresses |= {host_symbol(i): address for i, address in enumerate(self._host.addresses)}
-        return Instance(self.program, addresses, self._constants, self._pool, arena)
+        if self._layout is None:
+            self._layout = _ProgramLayout(self.program)
+        return Instance(self.program, self._layout, addresses, self._constants, self._pool, arena)
 
     def take_instance(self) -> Instance:
         """An idle instance, or a new one, with scratch memory, which the caller gives back."""
@@ -195,15 +198,31 @@ def _load(codes: Sequence[bytes]) -> list[LoadedObject]:
     return [known[code] for code in codes]
 
 
+class _ProgramLayout:
+    """The layout of a program's records. `patches` has the words with addresses of each operand, inputs and then
+    outputs, `prepared` those of prepared memory, `scratch` those of scratch memory, `own` those of the rest of the
+    arena."""
+
+    def __init__(self, program: Program) -> None:
+        self.layout = layout = Layout(program.prepare, program.grouped(), _own_bytes(program) > _SHORT_BYTES)
+        self.patches = layout.operands(len(program.inputs), len(program.outputs))
+        arena, split = layout.memory.get((Space.ARENA, 0), ()), program.scratch_bytes
+        self.scratch = [(word, offset) for word, offset in arena if offset < split]
+        self.own = [(word, offset) for word, offset in arena if offset >= split]
+        self.prepared = layout.memory.get((Space.PREPARED, 0), ())
+        self.constants = layout.memory.get((Space.CONSTANT, 0), ())
+
+
 class Instance:
     """A program's records and private memory, which one run at a time uses.
 
-    The records of `prepare` come first. `words` and `patches` are those of the records.
+    The records of `prepare` come first. `words` are those of the records, `patches` as in the layout.
     """
 
     def __init__(
         self,
         program: Program,
+        layout: _ProgramLayout,
         addresses: Mapping[str, int],
         constants: Storage,
         pool: ThreadPool,
@@ -220,19 +239,17 @@ class Instance:
         self._flags = allocate(count) if count else None
         self.flags = [self._flags.address + i for i in range(count)] if self._flags is not None else []
         """The addresses of the outputs of checks."""
-        prepare, groups = [(launch,) for launch in program.prepare], program.grouped()
-        self._records = records = Records(
-            [*prepare, *groups],
-            (len(program.inputs), len(program.outputs)),
-            self._fixed_address,
-            addresses,
-            pool.kernels[PIECES],
-            shared=_own_bytes(program) > _SHORT_BYTES,
-        )
-        self.words, self.patches = records.words, records.patches
-        self.prepare = ctypes.c_void_p(records.address), ctypes.c_int64(len(prepare))
-        self.records = ctypes.c_void_p(records.record(len(prepare))), ctypes.c_int64(len(groups))
-        self._both = self.prepare[0], ctypes.c_int64(len(prepare) + len(groups))
+        self._layout = layout
+        self._records = records = Records(layout.layout, addresses)
+        self.words, self.patches = records.words, layout.patches
+        records.place(layout.constants, constants.address)
+        records.place(layout.own, arena.own_address)
+        if arena.scratch is not None:
+            self.place_scratch(arena.scratch.address)
+        prepare, groups = len(program.prepare), len(program.grouped())
+        self.prepare = ctypes.c_void_p(records.address), ctypes.c_int64(prepare)
+        self.records = ctypes.c_void_p(records.record(prepare)), ctypes.c_int64(groups)
+        self._both = self.prepare[0], ctypes.c_int64(prepare + groups)
         self._native = pool.run_holding_gil if _is_short(program) else pool.run
         self._prepare_native = pool.run
 
@@ -268,7 +285,7 @@ class Instance:
 
     def word(self, number: int) -> int:
         """The address of a word of the records."""
-        return self._records.address + number * WORD
+        return self._records.word(number)
 
     def _patch(self, addresses: list[int]) -> None:
         current = self.addresses
@@ -304,13 +321,11 @@ class Instance:
         """Use the scratch memory at this address for the runs from now on."""
         if self._scratch_at != address:
             self._scratch_at = address
-            for word, offset in self._records.scratch:
-                self.words[word] = address + offset
+            self._records.place(self._layout.scratch, address)
 
     def _place_prepared(self, storage: Storage) -> None:
         self._prepared_at = storage.address
-        for word, offset in self._records.prepared:
-            self.words[word] = storage.address + offset
+        self._records.place(self._layout.prepared, storage.address)
 
     def launch(self, native: Callable[..., None], call: tuple[ctypes.c_void_p, ctypes.c_int64]) -> None:
         """One native call for all records, or one per record if launches are observed. A group is reported as its first
@@ -338,22 +353,20 @@ class Instance:
             shown = f"{self.program.name} {(end - start) / 1000:9.1f} us  {_shown(self.program, launch)}"
             print(f"mxforge: {shown}", file=sys.stderr)
 
-    def _fixed_address(self, place: Place) -> int | None:
-        """The address of a place in the arena or the constants; None for any other place and for scratch memory of a
-        run."""
-        if place.space is Space.ARENA:
-            return self.arena.at(place.offset)
-        return self._constants.address + place.offset if place.space is Space.CONSTANT else None
-
     def address(self, place: Place) -> int:
         """The address of a place, for the operands of the last run."""
-        found = self._fixed_address(place)
-        if found is not None:
-            return found
-        if place.space not in (Space.INPUT, Space.OUTPUT):
-            return (self._scratch_at if place.space is Space.ARENA else self._prepared_at) + place.offset
-        operand = place.index if place.space is Space.INPUT else len(self.program.inputs) + place.index
-        return self.addresses[operand] + place.offset
+        match place.space:
+            case Space.INPUT:
+                start = self.addresses[place.index]
+            case Space.OUTPUT:
+                start = self.addresses[len(self.program.inputs) + place.index]
+            case Space.ARENA:
+                start = self._scratch_at if place.offset < self.program.scratch_bytes else self.arena.own_address
+            case Space.PREPARED:
+                start = self._prepared_at
+            case Space.CONSTANT:
+                start = self._constants.address
+        return start + place.offset
 
 
 def _shown(program: Program, step: Computation) -> str:

@@ -12,9 +12,9 @@ from functools import cache
 
 import numpy as np
 
-from ...codegen.llvm.pool import RECORD_WORDS
 from ...codegen.llvm.probes import FMA, LINE, READ, READ_PAGE, SLOTS, TIMED, fma_operations, probe_module
 from ...codegen.llvm.target import CpuTarget
+from ...codegen.records import RECORD_WORDS
 from ...ir.lazy_dataclass import dataclass
 from ..storage import Storage
 from .allocator import allocate, allocate_zeroed

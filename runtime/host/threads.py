@@ -10,7 +10,8 @@ import ctypes
 import os
 from collections.abc import Callable
 
-from ...codegen.llvm.pool import KERNELS, LARGEST_POOL, RECORD_WORDS, RUN
+from ...codegen.llvm.pool import LARGEST_POOL, RUN
+from ...codegen.records import KERNELS, RECORD_WORDS
 from .direct_calls import DirectCalls, resolve_python
 from .loader import load_object, load_objects, resolve_libc
 from .machine import host_target

@@ -14,11 +14,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from mxforge.codegen.records import COPY, FILL
 from mxforge.codegen.triton.kernel_code import KernelCode
 from mxforge.codegen.triton.target import GpuTarget
 from mxforge.ir.program import Program
 from mxforge.runtime.device import DeviceAddress
 from mxforge.runtime.errors import out_of_memory
+from mxforge.runtime.launch_list import LaunchList
 from mxforge.runtime.launched_program import LaunchedProgram
 from mxforge.runtime.prepared import PreparedPool
 from mxforge.runtime.storage import DeviceStorage, Storage
@@ -40,7 +42,7 @@ class BadAddress(Exception):
 
 @dataclass(eq=False)
 class SimulatedGpu:
-    """One device; implements `Launcher`. `launched` counts the launches of kernels by name."""
+    """One device; implements `Launcher`. `launched` counts the launches of kernels by name, `lists` calls of `run`."""
 
     number: int
     target: GpuTarget = TARGET
@@ -49,6 +51,7 @@ class SimulatedGpu:
     used: int = 0
     top: int = _START
     launched: dict[str, int] = field(default_factory=dict)
+    lists: int = 0
 
     @property
     def name(self) -> str:
@@ -114,20 +117,32 @@ class SimulatedGpu:
         assert kernel.form == "ttir"
         return {kernel.name: (kernel, TtirFunction(kernel.code.decode()))}
 
-    def launch(self, kernel: tuple[KernelCode, TtirFunction], count: int, arguments: Sequence[Any]) -> None:
+    def run(self, launches: LaunchList) -> None:
+        self.lists += 1
+        for kernel, size, first, end in launches.launches:
+            arguments: list[int] = launches.words[first:end].tolist()
+            if kernel == COPY:
+                target, source = (DeviceAddress(self.name, value) for value in arguments)
+                self.copy(target, source, size)
+            elif kernel == FILL:
+                self._bytes(DeviceAddress(self.name, arguments[0]), size)[:] = 0
+            else:
+                self._launch(kernel, size, arguments)
+
+    def _launch(self, kernel: tuple[KernelCode, TtirFunction], size: int, arguments: Sequence[int]) -> None:
         code, function = kernel
         assert len(arguments) == len(code.parameters)
         self.launched[code.name] = self.launched.get(code.name, 0) + 1
-        given = [self._argument(function, i, value) for i, value in enumerate(arguments)]
-        function.run(count, given)
+        function.run(size, [self._argument(function, i, value) for i, value in enumerate(arguments)])
 
-    def _argument(self, function: TtirFunction, position: int, value: Any) -> Any:
+    def _argument(self, function: TtirFunction, position: int, value: int) -> Any:
         argument = function.arguments[position]
         promised = int(argument.divisibility or 1)
-        number = value.value if argument.is_pointer else value
-        if number % promised:
-            raise BadAddress(f"{argument.name} is {value}, not a multiple of {promised}")
-        return function.pointer(position, *self.block(value)) if argument.is_pointer else value
+        if value % promised:
+            raise BadAddress(f"{argument.name} is {value:#x}, not a multiple of {promised}")
+        if not argument.is_pointer:
+            return value
+        return function.pointer(position, *self.block(DeviceAddress(self.name, value)))
 
     def synchronise(self) -> None:
         """Nothing to do: launches are finished when they return."""

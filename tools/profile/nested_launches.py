@@ -6,7 +6,7 @@ import ctypes
 import time
 from functools import cache
 
-from ...codegen.llvm.pool import BRANCH, LOOP, RECORD_WORDS
+from ...codegen.records import BRANCH, LOOP, RECORD_WORDS
 from ...ir.lazy_dataclass import dataclass
 from ...runtime.host.records import WORD
 from ...runtime.host.threads import RECORD_BYTES, get_pool
@@ -86,7 +86,7 @@ class NestedLaunches:
 
 
 def _words(address: int, count: int) -> list[int]:
-    """The words of a record or a table; see `runtime/host/records.py`."""
+    """The words of a record or a table; see `codegen/records.py`."""
     return list((ctypes.c_int64 * count).from_address(address))
 
 

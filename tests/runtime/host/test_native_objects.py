@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mxforge.codegen import records as layout
 from mxforge.codegen.elf.reader import ObjectFile, read_object
 from mxforge.codegen.llvm import pool as numbers
 from mxforge.runtime.device import DeviceError
@@ -35,7 +36,7 @@ C_LIBRARY = {
     *("mmap", "madvise", "calloc", "free", "memcpy", "memset", "__errno_location"),
 }
 PYTHON = {"PyLong_AsVoidPtr", "PyErr_Occurred", "PyErr_SetString", "PyErr_BadArgument", "Py_IncRef"}
-PUBLIC = {"mxf_open", "mxf_run", "mxf_resize", "mxf_stop", "mxf_threads", *numbers.KERNELS}
+PUBLIC = {"mxf_open", "mxf_run", "mxf_resize", "mxf_stop", "mxf_threads", *layout.KERNELS}
 
 
 def undefined(found: ObjectFile) -> set[str]:
@@ -81,8 +82,9 @@ def test_calls_from_python_need_the_pool_and_pythons_stable_interface(machine: s
 
 def test_numbers_are_those_of_the_c_header() -> None:
     defines = re.findall(r"^#define MXF_(\w+) (\d+)", (SOURCES / "pool.h").read_text(), re.MULTILINE)
+    known = {**vars(numbers), **vars(layout)}.items()
     assert {name: int(value) for name, value in defines} == {
-        name: value for name, value in vars(numbers).items() if name.isupper() and isinstance(value, int)
+        name: value for name, value in known if re.match("[A-Z]+$|[A-Z][A-Z_]+$", name) and isinstance(value, int)
     }
 
 
@@ -98,7 +100,7 @@ def test_the_pool_loads_and_runs_without_python() -> None:
     pool.keep_forever()
     source, target = np.arange(100_000.0), np.zeros(100_000)
     pointers = np.array([target.ctypes.data, source.ctypes.data], np.int64)
-    copy = pool.address(numbers.COPY), int(pointers.ctypes.data), target.nbytes, 1000
+    copy = pool.address(layout.COPY), int(pointers.ctypes.data), target.nbytes, 1000
     run_records(pool, copy)
     assert (target == source).all()
     assert ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_int64)(pool.address("mxf_open"))(2, 1000) == 0
@@ -171,7 +173,7 @@ def threads(request: pytest.FixtureRequest) -> Iterator[ThreadPool]:
 def test_calls_from_python_write_addresses_and_refuse_others(threads: ThreadPool) -> None:
     source, target = np.arange(100_000.0), np.zeros(100_000)
     pointers = np.zeros(2, np.int64)
-    words = np.array([threads.kernels[numbers.COPY], pointers.ctypes.data, target.nbytes - 8, 1000], np.int64)
+    words = np.array([threads.kernels[layout.COPY], pointers.ctypes.data, target.nbytes - 8, 1000], np.int64)
     patches = [(0, int(pointers.ctypes.data), 8), (1, int(pointers.ctypes.data) + 8, 8)]
     records, owner, version = (int(words.ctypes.data), 1), (pointers, words), object()
     call = threads.direct_calls.function(records, 2, patches, owner)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 from mxforge.codegen.llvm.compile import compile_object
-from mxforge.codegen.llvm.pool import MOST_CHUNKS_OF_FEW, PIECES
+from mxforge.codegen.llvm.pool import MOST_CHUNKS_OF_FEW
+from mxforge.codegen.records import PIECES
 from mxforge.runtime.host.loader import LoadedObject, load_object
 from mxforge.runtime.host.machine import host_target
 from mxforge.runtime.host.threads import RECORD_BYTES, ThreadPool, get_num_threads, get_pool, set_num_threads

@@ -1,0 +1,34 @@
+"""Launches that a device takes in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class BoundLaunch(NamedTuple):
+    """A launch of a kernel over a grid of `size`. Its arguments are the words [first, end) of the list.
+
+    `kernel` is one of `Launcher.load_code`, or COPY or FILL (`codegen/records.py`) with a number of bytes as size.
+    """
+
+    kernel: Any
+    size: int
+    first: int
+    end: int
+
+
+class LaunchList:
+    """Launches in order, with the words of their arguments: addresses in the device's memory and other numbers, as
+    integers of 64 bits.
+
+    `words` is a block of memory of the host. It belongs to one run at a time, which writes addresses into it and then
+    passes the list to `Launcher.run`. Later runs can write other addresses. `kept` is for the device: what it keeps for
+    this list from run to run, such as a graph of the launches and the words for which it was made.
+    """
+
+    __slots__ = ("kept", "launches", "words")
+
+    def __init__(self, launches: Sequence[BoundLaunch], words: memoryview) -> None:
+        self.launches, self.words = tuple(launches), words
+        self.kept: Any = None
