@@ -59,7 +59,7 @@ def compile_steps(
     keeps = context.options.keeps_prepared
     assembled, placement = assemble_placed(fused, sharing, steps, emitter.code(), graph.names(), keeps)
     program = replace(assembled, functions=tuple(functions))
-    if context.settings.verify:
+    if context.settings.verify and not context.options.dynamic:  # `DynamicProgram.at` verifies those
         from ..ir.verifier import verify_program
 
         verify_program(program)

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from ..ir.program import Branch, Launch, Loop, Program, Step
+from ..ir.settings import settings
 from ..ir.symbolic import Evaluator
 from ..ir.types import TensorType
 
@@ -27,8 +28,15 @@ class DynamicProgram:
         """The program for inputs of these types; None if they do not satisfy the guards. Dtypes, ranks and the types of
         parameters must be the same as in the compiled graph."""
         extents = [n for i, t in enumerate(types) if i not in self.parameters for n in t.shape]
-        program: Program | None = self._evaluate(*extents)
-        return None if program is None else _without_empty_launches(program)
+        evaluated: Program | None = self._evaluate(*extents)
+        if evaluated is None:
+            return None
+        program = _without_empty_launches(evaluated)
+        if settings().verify:
+            from ..ir.verifier import verify_program
+
+            verify_program(program)
+        return program
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled for the same version of Python and of the compiler: the evaluator is bytecode and its constants."""

@@ -24,7 +24,7 @@ from mxforge.ir.kernel import (
     Store,
     affine,
 )
-from mxforge.ir.program import Copy, Launch, Place, Program, Space
+from mxforge.ir.program import Copy, Launch, Loop, Place, Program, Space
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.types import DType, Layout, TensorType
 from mxforge.ir.verifier import verify_graph, verify_kernel, verify_program
@@ -174,6 +174,10 @@ def test_good_program() -> None:
     verify_program(PROGRAM, {"k", "pack"})
     verify_program(PROGRAM)
     verify_program(launching(Place(Space.ARENA, 0, 129), count=0))  # a launch of no units accesses nothing
+    outside = Launch("k", (Place(Space.ARENA, 0, 129, (8,)),), 1, 1)
+    verify_program(replace(PROGRAM, steps=(Loop((outside,), 0),)))
+    with pytest.raises(GraphError, match="outside its space"):
+        verify_program(replace(PROGRAM, steps=(Loop((outside,), 1),)))
 
 
 @pytest.mark.parametrize(("message", "program"), BROKEN_PROGRAMS)
