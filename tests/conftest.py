@@ -27,5 +27,7 @@ def simulated_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two simulated GPUs, `mx.gpu(0)` and `mx.gpu(1)`, during the test."""
     from mxforge.runtime import devices
 
+    for package in ("triton", "ml_dtypes"):  # in the development dependencies; the tests of other Pythons have neither
+        pytest.importorskip(package)
     monkeypatch.setitem(devices.PROVIDERS, "gpu", "support.simulated_gpu")
     monkeypatch.setattr(devices, "_opened", {})
