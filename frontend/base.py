@@ -74,7 +74,7 @@ __all__ = [
     "with_metaclass",
 ]
 
-raise_as(value=MXNetError)
+raise_as(value=MXNetError, device=MXNetError)
 
 
 class _NullType:

@@ -109,7 +109,7 @@ class Executor:
     def _make_outputs(self, types: Sequence[TensorType]) -> list[NDArray]:
         made = [empty_array(t.shape, t.dtype, self._ctx) for t in types]
         for array in made:
-            array._write(0)
+            array._clear()
         lent = made if self._lender is None else self._lender.outputs
         self._lender = None
         self._outputs = [_begin_of(old, new) for old, new in zip(lent, made, strict=True)]

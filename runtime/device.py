@@ -14,8 +14,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import total_ordering
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
-
 from ..ir.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from .loaded_program import LoadedProgram
     from .prepared import PreparedPool
     from .storage import Storage
+    from .streams import Stream
 
 Address = Any
 """An int in the host's memory, a `DeviceAddress` in the memory of any other device."""
@@ -119,7 +118,12 @@ class Runnable(Protocol):
 
 
 class Device(Protocol):
-    """Memory, and programs that run on it. Programs can run asynchronously: `read` and `synchronise` wait for them."""
+    """Memory, and programs that run on it.
+
+    A device can work asynchronously, but does all work in the order in which it was started, and frees memory in this
+    order too. `read` and `synchronise` wait for the work. If some of it failed they raise the error of
+    `errors.device_failed`.
+    """
 
     @property
     def name(self) -> str:
@@ -129,6 +133,11 @@ class Device(Protocol):
     @property
     def target(self) -> Target:
         """The target that programs of this device are compiled for."""
+        ...
+
+    @property
+    def stream(self) -> Stream | None:
+        """The stream of all work of the device; None if its calls return when their work is done."""
         ...
 
     def allocate(self, nbytes: int) -> Storage:
@@ -141,7 +150,8 @@ class Device(Protocol):
         ...
 
     def write(self, address: Address, source: npt.NDArray[Any] | bytes) -> None:
-        """Copy bytes, or a C-contiguous array of the host, to `address`, after all work that was started before."""
+        """Copy bytes, or a C-contiguous array of the host, to `address`, after all work that was started before. The
+        array can change as soon as this returns."""
         ...
 
     def read(self, address: Address, into: npt.NDArray[Any]) -> None:
@@ -150,6 +160,10 @@ class Device(Protocol):
 
     def copy(self, target: Address, source: Address, nbytes: int) -> None:
         """Copy within the device's memory."""
+        ...
+
+    def clear(self, address: Address, nbytes: int) -> None:
+        """Write zeros, which do not come from the host's memory, after all work that was started before."""
         ...
 
     def load(self, program: Program, prepared: PreparedPool | None = None) -> LoadedProgram[Any]:
@@ -177,13 +191,3 @@ class Launcher(Device, Protocol):
         """Start launches in order, after all work that was started before. The words of the list can change as soon as
         this returns."""
         ...
-
-
-def copy_between(to: Device, target: Address, source_device: Device, source: Address, nbytes: int) -> None:
-    """Copy from one device's memory to another's, through the host if the devices differ."""
-    if to is source_device:
-        to.copy(target, source, nbytes)
-        return
-    content = np.empty(nbytes, np.uint8)
-    source_device.read(source, content)
-    to.write(target, content)

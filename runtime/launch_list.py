@@ -24,11 +24,12 @@ class LaunchList:
 
     `words` is a block of memory of the host. It belongs to one run at a time, which writes addresses into it and then
     passes the list to `Launcher.run`. Later runs can write other addresses. `kept` is for the device: what it keeps for
-    this list from run to run, such as a graph of the launches and the words for which it was made.
+    this list from run to run, such as a graph of the launches and the words for which it was made. Errors name the
+    `program` of the launches.
     """
 
-    __slots__ = ("kept", "launches", "words")
+    __slots__ = ("kept", "launches", "program", "words")
 
-    def __init__(self, launches: Sequence[BoundLaunch], words: memoryview) -> None:
-        self.launches, self.words = tuple(launches), words
+    def __init__(self, launches: Sequence[BoundLaunch], words: memoryview, program: str) -> None:
+        self.launches, self.words, self.program = tuple(launches), words, program
         self.kept: Any = None

@@ -167,13 +167,16 @@ class DeviceInstance:
         for placed in steps:
             launch = as_launch(placed.step)
             if isinstance(placed.step, HostCall | Loop | Branch):
-                found += [LaunchList(launches, self.words)] if launches else []
+                found += [self._list_of(launches)] if launches else []
                 found.append(_HostStep(placed, [self._in_lists(inside) for inside in placed.inside]))
                 launches = []
             elif isinstance(launch, Launch) and launch.count:
                 kernel = self.loaded.kernels.get(launch.symbol, launch.symbol)
                 launches.append(BoundLaunch(kernel, launch.count, placed.table, placed.table + len(launch.arguments)))
-        return [*found, LaunchList(launches, self.words)] if launches or not found else found
+        return [*found, self._list_of(launches)] if launches or not found else found
+
+    def _list_of(self, launches: Sequence[BoundLaunch]) -> LaunchList:
+        return LaunchList(launches, self.words, self.program.name)
 
     def take(self, steps: Sequence[LaunchList | _HostStep]) -> None:
         """Take steps of this instance, on the addresses in its words."""

@@ -72,6 +72,28 @@ def storage_of(content: npt.NDArray[Any], device: Device) -> Storage:
     return buffer
 
 
+def copy_between(to: Device, target: Address, source_device: Device, source: Address, nbytes: int) -> None:
+    """Copy from one device's memory to another's. Devices of one kind copy without the host, which does not wait."""
+    if to is source_device:
+        to.copy(target, source, nbytes)
+    elif isinstance(source, int):
+        to.write(target, _host_bytes(source, nbytes))
+    elif isinstance(target, int):
+        source_device.read(source, _host_bytes(target, nbytes))
+    elif type(to) is type(source_device) and to.stream is not None and source_device.stream is not None:
+        source_device.stream.wait(to.stream.record())  # work on what `target` held before
+        source_device.stream.copy_to(to, target.value, source.value, nbytes)
+        to.stream.wait(source_device.stream.record())
+    else:
+        content = np.empty(nbytes, np.uint8)
+        source_device.read(source, content)
+        to.write(target, content)
+
+
+def _host_bytes(address: int, nbytes: int) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(_window_type(nbytes).from_address(address), np.uint8, nbytes)
+
+
 def wrap_numpy(array: npt.NDArray[Any]) -> Storage:
     """The memory of `array`, which the result keeps alive. ValueError unless it is writable and C-contiguous."""
     interface = array.__array_interface__  # several times faster than array.ctypes and array.flags

@@ -80,7 +80,7 @@ def zeros(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: A
     try:
         ctypes.memset(made._address, 0, made._nbytes())
     except ctypes.ArgumentError:  # an address of another device
-        made._write(0)
+        made._clear()
     return _given_out(made, kwargs)
 
 

@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...ir.types import DType
-from ...runtime.device import copy_between
 from ...runtime.modes import hooks
-from ...runtime.storage import as_numpy
+from ...runtime.storage import as_numpy, copy_between
 from ...runtime.tensor import Tensor
 from ..base import MXNetError, integers
 from ..context import Context, as_context, device_of, usable
@@ -141,6 +140,10 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         content = np.empty(self._shape, self._dtype.memory) if key is ... else self._memory().copy()
         content[key] = values
         self._storage.device.write(self._address, content)
+
+    def _clear(self) -> None:
+        """Write zeros to all elements."""
+        self._storage.device.clear(self._address, self._nbytes())
 
     def _view(self, shape: tuple[int, ...], offset: int = 0, dtype: DType | None = None) -> NDArray:
         """An array on the same memory, from byte `offset` on; on the tape a copy, whose gradient is known."""
@@ -441,7 +444,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
 def _zeros(shape: tuple[int, ...], dtype: DType, context: Context, stype: str) -> NDArray:
     made = empty_array(shape, dtype, context)
-    made._write(0)
+    made._clear()
     return made if stype == "default" else tostype(made, stype)
 
 

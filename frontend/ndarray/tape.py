@@ -417,7 +417,7 @@ def execute(
 def zeros_of(type: TensorType, context: Context) -> NDArray:
     """A new array of zeros."""
     array = empty_array(type.shape, type.dtype, context)
-    array._write(0)
+    array._clear()
     return array
 
 

@@ -29,6 +29,7 @@ class HostDevice:
     """The host; implements `Device`. Calls are synchronous."""
 
     name = "cpu"
+    stream = None
     allocate = staticmethod(allocator.allocate)
     allocate_zeroed = staticmethod(allocator.allocate_zeroed)
     _chosen: CpuTarget | None = None
@@ -72,6 +73,9 @@ class HostDevice:
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         ctypes.memmove(target, source, nbytes)
+
+    def clear(self, address: int, nbytes: int) -> None:
+        ctypes.memset(address, 0, nbytes)
 
     def load(self, program: Program, prepared: PreparedPool | None = None) -> Executable:
         from .executable import Executable

@@ -14,7 +14,7 @@ from mxforge.runtime.devices import open_device
 
 nd, autograd = mx.nd, mx.autograd
 GPU = mx.gpu(0)
-DEVICE = ("simulated_gpu.py", "ttir.py")
+DEVICE = ("simulated_gpu.py", "simulated_stream.py", "ttir.py")
 """The files of the simulated GPUs, whose own steps do not count."""
 
 

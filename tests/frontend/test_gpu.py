@@ -175,10 +175,13 @@ def test_waiting() -> None:
 
 def test_memory_is_freed() -> None:
     device: Any = open_device("gpu", 0)
+    device.synchronise()
     before = device.used
     x = nd.ones((1000,), ctx=GPU)
     x = x + x[:]
     del x
+    assert device.used > before  # its work is not done yet
+    device.synchronise()
     assert device.used == before
     with pytest.raises(mx.MXNetError, match=r"cannot allocate .* on gpu\(0\)"):
         nd.zeros((1 << 30,), ctx=GPU)
