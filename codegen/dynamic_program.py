@@ -10,8 +10,9 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
-from ..ir.program import Branch, Launch, Loop, Program, Step
+from ..ir.program import Program, Step
 from ..ir.settings import settings
+from ..ir.steps import map_nested
 from ..ir.symbolic import Evaluator
 from ..ir.types import TensorType
 
@@ -56,15 +57,4 @@ def _without_empty_launches(program: Program) -> Program:
 
 
 def _not_empty(steps: Sequence[Step]) -> tuple[Step, ...]:
-    kept: list[Step] = []
-    for step in steps:
-        match step:
-            case Launch(count=0) | Loop(count=0):
-                continue
-            case Loop():
-                kept.append(replace(step, body=_not_empty(step.body)))
-            case Branch():
-                kept.append(replace(step, then=_not_empty(step.then), otherwise=_not_empty(step.otherwise)))
-            case _:
-                kept.append(step)
-    return tuple(kept)
+    return tuple([map_nested(step, _not_empty) for step in steps if getattr(step, "count", 1)])

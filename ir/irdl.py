@@ -18,9 +18,11 @@ import numpy as np
 
 from .dialects.text import field_hints
 from .graph import Graph, Op
-from .kernel_dialect import DEFINITIONS
+from .kernel_dialect import KERNEL, PROGRAM
 from .lazy_dataclass import dataclass
 from .registry import find_dialect, stem_of
+from .step_fields import fields_of
+from .steps import KINDS
 from .types import DType, Layout, TensorType
 
 TENSOR = '"!builtin.tensor"'
@@ -69,7 +71,8 @@ def irdl_module(*texts: str) -> str:
     found = [*_fixed("core"), *_fixed("mx"), *_counted(texts)]
     dialects = {prefix: [d for d in found if d.name.startswith(prefix + ".")] for prefix in ("core", "mx")}
     parts = [_dialect(prefix, "\n".join(map(_operation, ops))) for prefix, ops in dialects.items()]
-    return "\n".join([*parts, *(_dialect(prefix, text) for prefix, text in DEFINITIONS.items())])
+    program = "\n".join([PROGRAM, *map(_operation, _steps())])
+    return "\n".join([*parts, _dialect("kernel", KERNEL), _dialect("program", program)])
 
 
 def attributes_of(kind: type[Op]) -> Mapping[str, Sequence[str]]:
@@ -94,6 +97,14 @@ def _fixed(prefix: str) -> Iterable[Definition]:
             yield Definition(stem_of(kind), operands, results, attributes_of(kind), rest=rest)
         else:
             yield _operator(kind)
+
+
+def _steps() -> Iterable[Definition]:
+    """The steps of programs."""
+    for mnemonic, kind in KINDS.items():
+        fields = fields_of(kind)
+        attributes = {name: (type.attribute,) for name, type in fields.items() if type.attribute}
+        yield Definition(f"program.{mnemonic}", 0, 0, attributes, sum(type.has_steps for type in fields.values()))
 
 
 def _operator(kind: Any) -> Definition:

@@ -1,4 +1,4 @@
-"""IRDL definitions of the operations in printed kernels and programs.
+"""IRDL definitions of the operations in printed kernels and programs, apart from steps.
 
 Values of expressions are scalars, indices have MLIR's type `index`, and buffers are tensors with `?` for extents that
 are not constant.
@@ -156,6 +156,11 @@ PROGRAM = """\
     %i = irdl.base "#builtin.integer"
     irdl.attributes {"index" = %i, "type" = %t}
   }
+  irdl.operation @function {
+    %l = irdl.base "#builtin.string"
+    %i = irdl.base "#builtin.integer"
+    irdl.attributes {"index" = %i, "label" = %l}
+  }
   irdl.operation @memory {
     %b = irdl.base "#builtin.integer"
     %s = irdl.base "#builtin.string"
@@ -164,21 +169,5 @@ PROGRAM = """\
   irdl.operation @prepare {
     %g = irdl.region with size 1
     irdl.regions(launches: %g)
-  }
-  irdl.operation @launch {
-    %s = irdl.base "#builtin.string"
-    %l = irdl.base "#builtin.string"
-    %a = irdl.base "#builtin.array"
-    %c = irdl.base "#builtin.integer"
-    %g = irdl.base "#builtin.integer"
-    irdl.attributes {"symbol" = %s, "arguments" = %a, "count" = %c, "grain" = %g, "label" = %l}
-  }
-  irdl.operation @copy {
-    %t = irdl.base "#builtin.string"
-    %s = irdl.base "#builtin.string"
-    %b = irdl.base "#builtin.integer"
-    irdl.attributes {"target" = %t, "source" = %s, "bytes" = %b}
   }"""
-
-DEFINITIONS = {"kernel": KERNEL, "program": PROGRAM}
-"""The operations of the kernel dialect and of the program dialect."""
+"""The operations of the program dialect apart from steps, whose definitions follow from their fields."""

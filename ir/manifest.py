@@ -3,7 +3,7 @@
     program = magic (8 bytes) | u64 length of header | header (JSON) | constants | code * n
 
 The header holds everything except the constants and the code, whose lengths it lists. Numbers are little-endian. The
-reader checks each length and reference before it uses it; ManifestError names the invalid one. The machine code itself
+reader checks each length before it uses it, and then the program (`program_verifier.py`). The machine code itself
 cannot be checked: callers load only files that they trust.
 """
 
@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from .graph import Check, RandomKey
-from .program import Branch, Copy, Fill, HostCall, HostFunction, Launch, Loop, Place, Program, Space, Step, walk
+from .graph import Check, GraphError, RandomKey
+from .program import HostFunction, Program, Step
+from .program_verifier import verify_program
+from .step_fields import FieldType, fields_of, natural, string
+from .steps import KINDS, MNEMONICS
 from .types import DType, Layout, TensorType
 
-_MAGIC = b"mxfprog5"
+_MAGIC = b"mxfprog6"
 _PREFIX = struct.Struct("<8sQ")
-_LARGEST = 1 << 62
 _DEEPEST = 64  # loops and branches in each other
-_SPACES = {space.value: space for space in Space}
 
 
 class ManifestError(ValueError):
@@ -62,9 +63,11 @@ def program_from_bytes(data: bytes) -> Program:
     """The program that `program_to_bytes` wrote. ManifestError for any other bytes."""
     header, start = _header(data)
     try:
-        return _Reader(header).program(data, start)
+        return _program(header, data, start)
     except ManifestError:
         raise
+    except GraphError as error:
+        raise ManifestError(str(error)) from None
     except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
         raise ManifestError(f"the program's header is damaged ({type(error).__name__}: {error})") from None
 
@@ -87,162 +90,55 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
     return header, end  # pyright: ignore[reportUnknownVariableType]
 
 
-class _Reader:
-    """The parts of a header, each checked as it is read."""
+def _program(header: dict[str, Any], data: bytes, start: int) -> Program:
+    constants, sizes = natural(header["constants"]), [natural(n) for n in header["code"]]
+    blobs = list(_cut(data, start, (constants, *sizes)))
+    program = Program(
+        name=string(header["name"]),
+        inputs=tuple(_type_from_json(t) for t in header["inputs"]),
+        outputs=tuple(_type_from_json(t) for t in header["outputs"]),
+        parameters=frozenset(map(natural, header["parameters"])),
+        steps=_steps(header["steps"]),
+        prepare=_steps(header["prepare"]),
+        arena_bytes=natural(header["arena"]),
+        prepared_bytes=natural(header["prepared"]),
+        constants=blobs[0],
+        code=tuple(blobs[1:]),
+        functions=_parsed_functions([string(text) for text in header["functions"]]),
+        state=tuple(map(natural, header["state"])),
+        random=None if header["random"] == [] else _random(header["random"]),
+        elementwise=frozenset(map(natural, header["elementwise"])),
+        names=tuple(map(string, header["names"])),
+        groups=tuple(map(natural, header.get("groups", ()))),
+        checks=tuple(Check(string(message), bool(is_index)) for message, is_index in header["checks"]),
+        scratch_bytes=natural(header.get("scratch", 0)),
+    )
+    verify_program(program)
+    return program
 
-    def __init__(self, header: dict[str, Any]) -> None:
-        self.header = header
-        self.constants = _natural(header["constants"], "the size of the constants")
-        self.arena = _natural(header["arena"], "the size of the arena")
-        self.scratch = _natural(header.get("scratch", 0), "the size of the scratch memory")
-        self.prepared = _natural(header["prepared"], "the size of the prepared values")
-        self.inputs = tuple(_type_from_json(t) for t in header["inputs"])
-        self.outputs = tuple(_type_from_json(t) for t in header["outputs"])
-        self.names = tuple(_text(name) for name in header["names"])
-        self.functions = _parsed_functions([_text(text) for text in header["functions"]])
 
-    def program(self, data: bytes, start: int) -> Program:
-        header = self.header
-        sizes = [_natural(n, "the size of an object file") for n in header["code"]]
-        blobs = list(_cut(data, start, (self.constants, *sizes)))
-        return Program(
-            name=_text(header["name"]),
-            inputs=self.inputs,
-            outputs=self.outputs,
-            parameters=frozenset(self.positions(header["parameters"], "a parameter")),
-            steps=self.steps(header["steps"]),
-            prepare=self.steps(header["prepare"]),
-            arena_bytes=self.arena,
-            prepared_bytes=self.prepared,
-            constants=blobs[0],
-            code=tuple(blobs[1:]),
-            functions=self.functions,
-            state=self.positions(header["state"], "state"),
-            random=self.random(header["random"]),
-            elementwise=frozenset(self.positions(header["elementwise"], "an input")),
-            names=self.names,
-            groups=self.groups(),
-            checks=self.checks(),
-            scratch_bytes=_below(self.scratch, self.arena + 1, "the size of the scratch memory"),
-        )
+def _steps(records: list[Any], depth: int = 0) -> tuple[Step, ...]:
+    if depth > _DEEPEST:
+        raise ManifestError(f"steps in more than {_DEEPEST} loops and branches")
+    return tuple([_step(record, depth) for record in records])
 
-    def checks(self) -> tuple[Check, ...]:
-        found = tuple(Check(_text(message), bool(is_index)) for message, is_index in self.header["checks"])
-        flags = self.outputs[len(self.outputs) - len(found) :]
-        if len(found) > len(self.outputs) or any(t != TensorType((), DType.BOOL) for t in flags):
-            raise ManifestError(f"{len(found)} checks for outputs of types {flags}")
-        return found
 
-    def groups(self) -> tuple[int, ...]:
-        sizes = tuple(_natural(n, "the size of a group") for n in self.header.get("groups", ()))
-        if sizes and (min(sizes) < 1 or sum(sizes) != len(self.header["steps"])):
-            raise ManifestError(f"groups of {sizes} steps of {len(self.header['steps'])}")
-        return sizes
+def _step(record: list[Any], depth: int) -> Step:
+    mnemonic, *values = record
+    if mnemonic not in KINDS:
+        raise ManifestError(f"a step {mnemonic!r} is unknown")
+    kind: Any = KINDS[mnemonic]
+    types = fields_of(kind).values()
+    return kind(*[_value(type, value, depth) for type, value in zip(types, values, strict=True)])
 
-    def positions(self, listed: list[Any], what: str) -> tuple[int, ...]:
-        return tuple(_below(i, len(self.inputs), what) for i in listed)
 
-    def random(self, record: list[Any]) -> RandomKey | None:
-        if record == []:
-            return None
-        position, draws = record
-        (at,) = self.positions([position], "the random key")
-        if self.inputs[at] != TensorType((4,), DType.U32):
-            raise ManifestError(f"the random key has the type {self.inputs[at]}")
-        return RandomKey(at, _natural(draws, "a number of draws"))
+def _value(type: FieldType, value: Any, depth: int) -> Any:
+    return _steps(value, depth + 1) if type.has_steps else type.from_json(value)
 
-    def steps(self, records: list[Any]) -> tuple[Step, ...]:
-        found = self.listed(records, 0)
-        for step, counts in walk(found):
-            self.check_step(step, counts)
-        return found
 
-    def listed(self, records: list[Any], depth: int) -> tuple[Step, ...]:
-        if depth > _DEEPEST:
-            raise ManifestError(f"steps in more than {_DEEPEST} loops and branches")
-        return tuple([self.step(record, depth) for record in records])
-
-    def check_step(self, step: Step, counts: Sequence[int]) -> None:
-        """Check that what a step other than a launch reads and writes is in its block of memory."""
-        match step:
-            case Copy():
-                blocks = [(step.target, step.nbytes), (step.source, step.nbytes)]
-            case Fill():
-                blocks = [(step.target, step.nbytes)]
-            case HostCall():
-                function = self.functions[step.function]
-                sizes = [t.nbytes for t in (*function.inputs, *function.outputs)]
-                blocks = list(zip(step.arguments, sizes, strict=True))
-            case Loop():
-                blocks = [] if step.flag is None else [(step.flag, 1)]
-            case Branch():
-                blocks = [(step.flag, 1)]
-            case Launch():
-                blocks = []
-        for place, nbytes in blocks:
-            first, last = place.reach(counts)
-            if first < 0 or last + nbytes > self.extent(place):
-                raise ManifestError(f"{nbytes} bytes at byte {last} leave {place.space.value} {place.index}")
-
-    def step(self, record: list[Any], depth: int) -> Step:
-        kind, *rest = record
-        match kind:
-            case "launch":
-                return self.launch(rest)
-            case "copy":
-                target, source, nbytes = rest
-                return Copy(self.place(target), self.place(source), _natural(nbytes, "the size of a copy"))
-            case "fill":
-                target, nbytes = rest
-                return Fill(self.place(target), _natural(nbytes, "the size of a block"))
-            case "host_call":
-                number, arguments, named, layers, fallback = rest
-                function = _below(number, len(self.functions), "a function")
-                places = tuple(map(self.place, arguments))
-                return HostCall(function, places, _text(named), self.layers(layers), _text(fallback))
-            case "loop":
-                body, count, flag, named, layers = rest
-                steps, at = self.listed(body, depth + 1), None if flag is None else self.place(flag)
-                return Loop(steps, _natural(count, "a count"), at, _text(named), self.layers(layers))
-            case "branch":
-                flag, then, otherwise, named, layers = rest
-                lists = self.listed(then, depth + 1), self.listed(otherwise, depth + 1)
-                return Branch(self.place(flag), *lists, _text(named), self.layers(layers))
-            case _:
-                raise ManifestError(f"a step {kind!r} is unknown")
-
-    def launch(self, record: list[Any]) -> Launch:
-        symbol, arguments, count, grain, kind, layers, fallback = record
-        places = tuple(_integer(a) if isinstance(a, int) else self.place(a) for a in arguments)
-        sizes = _natural(count, "a count"), _natural(grain, "a grain")
-        return Launch(_text(symbol), places, *sizes, _text(kind), self.layers(layers), _text(fallback))
-
-    def layers(self, listed: list[Any]) -> tuple[int, ...]:
-        return tuple([_below(i, len(self.names), "a layer") for i in listed])
-
-    def place(self, record: list[Any]) -> Place:
-        name, index, offset, *strides = record
-        if name not in _SPACES:
-            raise ManifestError(f"space {name!r} is unknown")
-        numbers = _natural(index, "an index"), _natural(offset, "an offset")
-        place = Place(_SPACES[name], *numbers, tuple(map(_integer, strides)))
-        if place.offset > self.extent(place):
-            raise ManifestError(f"byte {place.offset} is outside of {name} {place.index}")
-        return place
-
-    def extent(self, place: Place) -> int:
-        """Bytes of the block of memory that contains the place."""
-        match place.space:
-            case Space.INPUT:
-                return self.inputs[_below(place.index, len(self.inputs), "an input")].nbytes
-            case Space.OUTPUT:
-                return self.outputs[_below(place.index, len(self.outputs), "an output")].nbytes
-            case Space.ARENA:
-                return self.arena
-            case Space.PREPARED:
-                return self.prepared
-            case Space.CONSTANT:
-                return self.constants
+def _random(record: list[Any]) -> RandomKey:
+    position, draws = record
+    return RandomKey(natural(position), natural(draws))
 
 
 def _cut(data: bytes, start: int, sizes: Iterable[int]) -> Iterable[bytes]:
@@ -255,28 +151,13 @@ def _cut(data: bytes, start: int, sizes: Iterable[int]) -> Iterable[bytes]:
         raise ManifestError(f"{len(data) - start} bytes too many")
 
 
-def _place_to_json(place: Place) -> list[Any]:
-    return [place.space.value, place.index, place.offset, *place.strides]
-
-
 def _step_to_json(step: Step) -> list[Any]:
-    match step:
-        case Launch():
-            arguments = [a if isinstance(a, int) else _place_to_json(a) for a in step.arguments]
-            return ["launch", step.symbol, arguments, step.count, step.grain, step.kind, step.layers, step.fallback]
-        case Copy():
-            return ["copy", _place_to_json(step.target), _place_to_json(step.source), step.nbytes]
-        case Fill():
-            return ["fill", _place_to_json(step.target), step.nbytes]
-        case HostCall():
-            arguments = [_place_to_json(a) for a in step.arguments]
-            return ["host_call", step.function, arguments, step.kind, step.layers, step.fallback]
-        case Loop():
-            flag = None if step.flag is None else _place_to_json(step.flag)
-            return ["loop", [_step_to_json(s) for s in step.body], step.count, flag, step.kind, step.layers]
-        case Branch():
-            lists = [[_step_to_json(s) for s in steps] for steps in (step.then, step.otherwise)]
-            return ["branch", _place_to_json(step.flag), *lists, step.kind, step.layers]
+    values = [_value_to_json(type, getattr(step, name)) for name, type in fields_of(step.__class__).items()]
+    return [MNEMONICS[step.__class__], *values]
+
+
+def _value_to_json(type: FieldType, value: Any) -> Any:
+    return [_step_to_json(step) for step in value] if type.has_steps else type.to_json(value)
 
 
 def _function_texts(program: Program) -> list[str]:
@@ -306,7 +187,7 @@ def _type_from_json(record: list[Any]) -> TensorType:
         element = DType(dtype)
     except ValueError:
         raise ManifestError(f"dtype {dtype!r} is unknown") from None
-    dims = tuple(_natural(n, "a dimension") for n in shape)
+    dims = tuple(natural(n) for n in shape)
     try:
         return TensorType(dims, element, None if layout is None else _layout_from_json(layout, len(dims)))
     except ValueError as error:
@@ -315,31 +196,7 @@ def _type_from_json(record: list[Any]) -> TensorType:
 
 def _layout_from_json(record: list[Any], rank: int) -> Layout:
     block, halo = record
-    pairs = tuple((_natural(low, "a halo"), _natural(high, "a halo")) for low, high in halo)
-    if _natural(block, "a block") < 1 or rank < 2 or len(pairs) != rank - 2:
+    pairs = tuple((natural(low), natural(high)) for low, high in halo)
+    if natural(block) < 1 or rank < 2 or len(pairs) != rank - 2:
         raise ManifestError(f"layout {record} does not fit {rank} dimensions")
     return Layout(block, pairs)
-
-
-def _integer(value: Any) -> int:
-    if type(value) is not int or not -_LARGEST <= value <= _LARGEST:
-        raise ManifestError(f"{value!r} is not an integer of 63 bits")
-    return value
-
-
-def _natural(value: Any, what: str) -> int:
-    if _integer(value) < 0:
-        raise ManifestError(f"{what} is {value}")
-    return value
-
-
-def _below(value: Any, limit: int, what: str) -> int:
-    if _natural(value, what) >= limit:
-        raise ManifestError(f"{what} has number {value}, which is not below {limit}")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ManifestError(f"{value!r} is not a string")
-    return value

@@ -1,15 +1,17 @@
 """The program IR: steps over planned buffers, in order.
 
     program = Program(name, inputs, outputs, parameters, steps, prepare, sizes, constants, code, ...)
-    step    = Launch(symbol, arguments, count, grain, kind, layers)     a call of a compiled kernel
+    step    = Launch(symbol, arguments, count, grain, ...)     a call of a compiled kernel
             | Copy(target, source, nbytes)
-            | Fill(target, nbytes)                                      writes zeros
-            | HostCall(function, arguments, kind, layers)               a call of a Python function
-            | Loop(body, count, flag, kind, layers)                     runs steps several times
-            | Branch(flag, then, otherwise, kind, layers)               runs steps or others
+            | Fill(target, nbytes)                             writes zeros
+            | HostCall(function, arguments, ...)               a call of a Python function
+            | Loop(body, count, flag, ...)                     runs steps several times
+            | Branch(flag, then, otherwise, ...)               runs steps or others
     groups: how many consecutive steps run together
     argument: a Place, or an int (extent, stride, scalar bits)
     place   = Place(space, index, offset)     INPUT i | OUTPUT i | ARENA | PREPARED | CONSTANT; the offset is in bytes
+
+`steps.py` declares the kinds of steps, `places.py` places and what steps do with them.
 
 `prepare` holds the steps that depend only on parameters (folded batch norms, packed weights). They fill the PREPARED
 space, and run again only after a parameter changed. `program_rewrite.py` derives programs from programs. Ahead-of-time
@@ -18,9 +20,8 @@ compilation writes a program as a manifest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from enum import Enum
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -28,180 +29,52 @@ import numpy as np
 
 from .graph import Check, Op, RandomKey
 from .lazy_dataclass import dataclass
+from .places import Access, Place, Space, writing
+from .steps import (
+    CHAIN,
+    LAYOUT,
+    PACK,
+    UNBOUNDED,
+    Branch,
+    Computation,
+    Copy,
+    Fill,
+    HostCall,
+    Launch,
+    Loop,
+    Step,
+    all_steps,
+    nested_steps,
+    own_places,
+    places_of,
+    walk,
+)
 from .types import TensorType
 
-
-class Space(Enum):
-    """The memory that holds a place: a tensor of the caller, or a block that the program owns."""
-
-    INPUT = "input"
-    OUTPUT = "output"
-    ARENA = "arena"
-    PREPARED = "prepared"
-    CONSTANT = "constant"
-
-    __hash__ = object.__hash__
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """`index` is the position of an INPUT or OUTPUT and 0 elsewhere; `offset` counts bytes.
-
-    Inside of loops, `strides` are the bytes by which the place moves from one iteration to the next, by loop, the
-    outermost first; 0 for further loops.
-    """
-
-    space: Space
-    index: int = 0
-    offset: int = 0
-    strides: tuple[int, ...] = ()
-
-    def at(self, offset: int) -> Place:
-        """The place `offset` bytes after this one."""
-        return replace(self, offset=self.offset + offset)
-
-    def reach(self, counts: Sequence[int]) -> tuple[int, int]:
-        """The least and the largest offset of this place in loops with so many iterations, the outermost first."""
-        ways = [stride * max(count - 1, 0) for stride, count in zip(self.strides, counts, strict=False)]
-        return self.offset + sum(min(n, 0) for n in ways), self.offset + sum(max(n, 0) for n in ways)
-
-    def behind(self, start: Place) -> Place:
-        """This place of an operand or a block of memory that begins at `start`, which does not move."""
-        return Place(start.space, start.index, start.offset + self.offset, self.strides)
-
-
-LAYOUT, PACK, CHAIN = "layout", "pack", "chain"
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """One call of a kernel over [0, count) of its parallel axis, in chunks of at least `grain` iterations.
-
-    `kind` is the kind of the region that the kernel computes, or the mnemonic of the primitive; LAYOUT for a kernel
-    that only changes layouts, PACK for one that packs an operand, CHAIN for several kernels in blocks of rows. `layers`
-    are positions in the program's `names`.
-    `fallback` is the reason why a contraction runs as plain loops, "" for any other kernel.
-    """
-
-    symbol: str
-    arguments: tuple[Place | int, ...]
-    count: int
-    grain: int
-    kind: str = ""
-    layers: tuple[int, ...] = ()
-    fallback: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A copy of `nbytes` bytes from `source` to `target`: an output that no launch computes, an input that the program
-    replaces, or the arena. The ranges do not overlap.
-    """
-
-    target: Place
-    source: Place
-    nbytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fill:
-    """Writes zeros to `nbytes` bytes from `target` on."""
-
-    target: Place
-    nbytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class HostCall:
-    """A call of the Python function at position `function` of `Program.functions`. `arguments` are the places of its
-    operands and then of its results. `fallback` is the reason why the target computes a primitive in this way, "" for a
-    user's function."""
-
-    symbol, count, grain = "host_call", 1, 1  # for reports, which list it among launches
-    function: int
-    arguments: tuple[Place, ...]
-    kind: str = ""
-    layers: tuple[int, ...] = ()
-    fallback: str = ""
-
-
-UNBOUNDED = 1 << 62
-"""The count of a loop that only its flag ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """Runs `body` `count` times, and not again when the byte at `flag` is 0 before an iteration."""
-
-    symbol, grain, fallback = "loop", 1, ""
-    body: tuple[Step, ...]
-    count: int
-    flag: Place | None = None
-    kind: str = ""
-    layers: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """Runs `then` if the byte at `flag` is not 0, else `otherwise`."""
-
-    symbol, count, grain, fallback = "branch", 1, 1, ""
-    flag: Place
-    then: tuple[Step, ...]
-    otherwise: tuple[Step, ...]
-    kind: str = ""
-    layers: tuple[int, ...] = ()
-
-
-Computation = Launch | HostCall | Loop | Branch
-"""A step that computes; the others move data."""
-
-Step = Computation | Copy | Fill
-
-
-def nested_steps(step: Step) -> tuple[tuple[Step, ...], ...]:
-    """The lists of steps in a step."""
-    match step:
-        case Loop():
-            return (step.body,)
-        case Branch():
-            return step.then, step.otherwise
-        case _:
-            return ()
-
-
-def own_places(step: Step) -> list[Place]:
-    """The places that a step reads or writes itself."""
-    match step:
-        case Launch() | HostCall():
-            return [a for a in step.arguments if isinstance(a, Place)]
-        case Copy():
-            return [step.target, step.source]
-        case Fill():
-            return [step.target]
-        case Loop():
-            return [] if step.flag is None else [step.flag]
-        case Branch():
-            return [step.flag]
-
-
-def walk(steps: Iterable[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Step, tuple[int, ...]]]:
-    """The steps, each before those in it, with the counts of the loops around them, the outermost first."""
-    for step in steps:
-        yield step, counts
-        inside = (*counts, step.count) if isinstance(step, Loop) else counts
-        for inner in nested_steps(step):
-            yield from walk(inner, inside)
-
-
-def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
-    """The steps, each before those in it."""
-    return (step for step, _ in walk(steps))
-
-
-def places_of(step: Step) -> list[Place]:
-    """The places that a step, or a step in it, reads or writes."""
-    return [place for inner in all_steps((step,)) for place in own_places(inner)]
+__all__ = [
+    "CHAIN",
+    "LAYOUT",
+    "PACK",
+    "UNBOUNDED",
+    "Access",
+    "Branch",
+    "Computation",
+    "Copy",
+    "Fill",
+    "HostCall",
+    "HostFunction",
+    "Launch",
+    "Loop",
+    "Place",
+    "Program",
+    "Space",
+    "Step",
+    "all_steps",
+    "nested_steps",
+    "own_places",
+    "places_of",
+    "walk",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +92,12 @@ class HostFunction:
     label: str = ""
     writes: tuple[int, ...] = ()
     op: Op | None = None
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """What a call does with each operand and each result."""
+        operands = [Access(t.nbytes, reads=True, writes=i in self.writes) for i, t in enumerate(self.inputs)]
+        return (*operands, *(writing(t.nbytes) for t in self.outputs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,6 +165,10 @@ class Program:
     def copies(self) -> tuple[Copy, ...]:
         """The copies of `steps`, in order."""
         return tuple([step for step in self.steps if isinstance(step, Copy)])
+
+    def accesses(self, step: Step) -> tuple[Access, ...]:
+        """What a step does with each of `own_places`; () if that is not known."""
+        return self.functions[step.function].accesses if isinstance(step, HostCall) else step.accesses
 
     def grouped(self) -> list[tuple[Step, ...]]:
         """The steps by group."""

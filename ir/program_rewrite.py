@@ -11,32 +11,24 @@ bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from .program import Branch, Copy, Fill, HostCall, Launch, Loop, Place, Program, Space, Step
+from .places import Move
+from .program import Place, Program, Space, Step
+from .step_fields import FieldType, Layers, fields_of
 from .types import DType, TensorType
-
-Move = Callable[[Place], Place]
 
 
 def move_step(step: Step, move: Move) -> Step:
     """The step with `move` applied to each place, also in the steps in it."""
-    match step:
-        case Launch():
-            return replace(step, arguments=tuple([a if isinstance(a, int) else move(a) for a in step.arguments]))
-        case HostCall():
-            return replace(step, arguments=tuple(map(move, step.arguments)))
-        case Copy():
-            return Copy(move(step.target), move(step.source), step.nbytes)
-        case Fill():
-            return Fill(move(step.target), step.nbytes)
-        case Loop():
-            flag = None if step.flag is None else move(step.flag)
-            return replace(step, body=move_steps(step.body, move), flag=flag)
-        case Branch():
-            then, otherwise = move_steps(step.then, move), move_steps(step.otherwise, move)
-            return replace(step, flag=move(step.flag), then=then, otherwise=otherwise)
+    kind: Any = step.__class__
+    return kind(*[_moved(type, getattr(step, name), move) for name, type in fields_of(kind).items()])
+
+
+def _moved(type: FieldType, value: Any, move: Move) -> Any:
+    return move_steps(value, move) if type.has_steps else type.moved(value, move)
 
 
 def move_steps(steps: Iterable[Step], move: Move) -> tuple[Step, ...]:
@@ -49,17 +41,14 @@ def name_steps(steps: Iterable[Step], layers: Sequence[int], unnamed: tuple[int,
     layers `unnamed`."""
 
     def named(step: Step) -> Step:
-        match step:
-            case Copy() | Fill():
-                return step
-            case Loop():
-                step = replace(step, body=name_steps(step.body, layers, unnamed))
-            case Branch():
-                then, otherwise = (name_steps(x, layers, unnamed) for x in (step.then, step.otherwise))
-                step = replace(step, then=then, otherwise=otherwise)
-            case _:
-                pass
-        return replace(step, layers=tuple([layers[i] for i in step.layers]) or unnamed)
+        changed: dict[str, Any] = {}
+        for name, type in fields_of(step.__class__).items():
+            if type.has_steps:
+                changed[name] = name_steps(getattr(step, name), layers, unnamed)
+            elif type.has_layers:
+                own: Layers = getattr(step, name)
+                changed[name] = tuple([layers[i] for i in own]) or unnamed
+        return replace(step, **changed) if changed else step
 
     return tuple([named(step) for step in steps])
 

@@ -6,25 +6,11 @@ launch.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import NoReturn
 
 from .graph import Graph, GraphError, Node, Value
 from .kernel_verifier import verify_kernel
-from .program import (
-    Computation,
-    Copy,
-    Fill,
-    HostCall,
-    Launch,
-    Place,
-    Program,
-    Space,
-    Step,
-    own_places,
-    walk,
-)
-from .program_printer import place_text
+from .program_verifier import verify_program
 from .types import DType, TensorType
 
 __all__ = ["verify_graph", "verify_kernel", "verify_program"]
@@ -153,100 +139,3 @@ class _Verifier:
             self.fail(f"{what}: a layout with {len(layout.halo)} spatial axes does not fit {t}")
         if layout.block < 1 or any(n < 0 for pair in layout.halo for n in pair):
             self.fail(f"{what}: a layout requires a positive block and non-negative halos: {t}")
-
-
-def verify_program(program: Program, symbols: Collection[str] | None = None) -> None:
-    """GraphError unless all places of the program are inside their spaces and its launches and copies are valid. Its
-    numbers are not symbolic: conditions on symbols would become guards.
-
-    `symbols` are the symbols that the program's code defines; None skips the check of the launches' symbols. Launches
-    that prepare must read no input except parameters, and write no output.
-    """
-    _ProgramVerifier(program).run(symbols)
-
-
-class _ProgramVerifier:
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.counts: tuple[int, ...] = ()  # of the loops around the step
-        self.tensors = {Space.INPUT: program.inputs, Space.OUTPUT: program.outputs}
-        self.sizes = {
-            Space.ARENA: program.arena_bytes,
-            Space.PREPARED: program.prepared_bytes,
-            Space.CONSTANT: len(program.constants),
-        }
-
-    def fail(self, message: str) -> NoReturn:
-        raise GraphError(f"program {self.program.name!r}: {message}")
-
-    def run(self, symbols: Collection[str] | None) -> None:
-        program = self.program
-        if not all(0 <= i < len(program.inputs) for i in program.parameters):
-            self.fail(f"parameters {sorted(program.parameters)} are out of range for {len(program.inputs)} inputs")
-        for prepared, steps in ((True, program.prepare), (False, program.steps)):
-            for step, self.counts in walk(steps):
-                self.step(step, symbols, prepared=prepared)
-        if not 0 <= program.scratch_bytes <= program.arena_bytes:
-            self.fail(f"{program.scratch_bytes} bytes of scratch memory in an arena of {program.arena_bytes}")
-        if program.groups and (sum(program.groups) != len(program.steps) or min(program.groups) < 1):
-            self.fail(f"groups {program.groups} do not divide {len(program.steps)} steps")
-        if not all(0 <= i < len(program.inputs) for i in program.state):
-            self.fail(f"state {program.state} is out of range for {len(program.inputs)} inputs")
-        key = program.random
-        if key is not None and not 0 <= key.input < len(program.inputs):
-            self.fail(f"the random key is input {key.input} of {len(program.inputs)}")
-
-    def step(self, step: Step, symbols: Collection[str] | None, *, prepared: bool) -> None:
-        match step:
-            case Copy():
-                what = f"copy of {place_text(step.source)} to {place_text(step.target)}"
-                self.place(step.source, what, step.nbytes)
-                self.target(step.target, what, step.nbytes, prepared=prepared)
-            case Fill():
-                self.target(step.target, f"zeros at {place_text(step.target)}", step.nbytes, prepared=prepared)
-            case _:
-                self.computation(step, symbols, prepared=prepared)
-
-    def target(self, place: Place, what: str, nbytes: int, *, prepared: bool) -> None:
-        self.place(place, what, nbytes)
-        replaced = place.space is Space.INPUT and place.index in self.program.state
-        own = (Space.PREPARED, Space.ARENA) if prepared else (Space.OUTPUT, Space.ARENA)
-        if not replaced and place.space not in own:
-            self.fail(f"{what}: the target is neither an output nor state")
-
-    def computation(self, step: Computation, symbols: Collection[str] | None, *, prepared: bool) -> None:
-        if not all(0 <= i < len(self.program.names) for i in step.layers):
-            self.fail(f"{_described(step)}: layers {step.layers} of {len(self.program.names)} names")
-        what = f"{_described(step)} ({self.program.label(step)})"
-        is_run = True
-        if step.count < 0 or step.grain < 1:
-            self.fail(f"{what}: invalid count {step.count} or grain {step.grain}")
-        if isinstance(step, Launch):
-            if symbols is not None and step.symbol not in symbols:
-                self.fail(f"{what}: no code defines the symbol")
-            is_run = step.count > 0
-        elif isinstance(step, HostCall) and not 0 <= step.function < len(self.program.functions):
-            self.fail(f"{what}: there are {len(self.program.functions)} functions")
-        for place in own_places(step):
-            self.place(place, what, accessed=is_run)
-            if prepared and self.changes(place):
-                self.fail(f"{what}: {place_text(place)} is not a parameter, but the step is in `prepare`")
-
-    def changes(self, place: Place) -> bool:
-        is_input = place.space is Space.INPUT
-        return place.space is Space.OUTPUT or (is_input and place.index not in self.program.parameters)
-
-    def place(self, place: Place, what: str, nbytes: int = 0, accessed: bool = True) -> None:
-        tensors = self.tensors.get(place.space)
-        if tensors is not None and not 0 <= place.index < len(tensors):
-            self.fail(f"{what}: {place.space.value} {place.index} does not exist")
-        size = self.sizes[place.space] if tensors is None else tensors[place.index].nbytes
-        if not accessed or 0 in self.counts:
-            return
-        first, last = place.reach(self.counts)
-        if not 0 <= first <= last <= size - nbytes:  # an empty tensor can be at the end of its space
-            self.fail(f"{what}: {place_text(place)} is outside its space of {size} bytes")
-
-
-def _described(step: Computation) -> str:
-    return f"launch of {step.symbol!r}" if isinstance(step, Launch) else f"step {step.kind!r}"

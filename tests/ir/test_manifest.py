@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from mxforge.ir.graph import RandomKey
 from mxforge.ir.manifest import ManifestError, program_from_bytes, program_to_bytes
+from mxforge.ir.places import Access, reading, writing
 from mxforge.ir.program import Copy, Launch, Place, Program, Space
 from mxforge.ir.types import DType, Layout, TensorType
 
@@ -25,6 +26,7 @@ PROGRAM = Program(
             "k",
             (Place(Space.INPUT, 0), Place(Space.ARENA, 0, 64), -3, Place(Space.OUTPUT, 0)),
             *(6, 9, "contract", (1,), "no schedule takes it"),
+            (reading(24), Access(8, reads=True, writes=True), writing(24)),
         ),
         Launch("other", (Place(Space.OUTPUT, 0),), 1, 1),
         Copy(Place(Space.OUTPUT, 0), Place(Space.CONSTANT, 0, 8), 24),
@@ -108,26 +110,30 @@ def nested_loops(depth: int) -> list[Any]:
 @pytest.mark.parametrize(
     ("message", "step"),
     [
-        ("an input has number 3", ["launch", "k", [["input", 3, 0]], 1, 1, "", [], ""]),
-        ("byte 25 is outside of output 0", ["launch", "k", [["output", 0, 25]], 1, 1, "", [], ""]),
-        ("space 'nowhere' is unknown", ["launch", "k", [["nowhere", 0, 0]], 1, 1, "", [], ""]),
-        ("True is not an integer", ["launch", "k", [True], 1, 1, "", [], ""]),
-        ("a count is -1", ["launch", "k", [], -1, 1, "", [], ""]),
-        ("5 is not a string", ["launch", 5, [], 1, 1, "", [], ""]),
+        ("input 3 does not exist", ["launch", "k", [["input", 3, 0]], 1, 1, "", [], "", []]),
+        (r"output0\+25 is outside its space", ["launch", "k", [["output", 0, 25]], 1, 1, "", [], "", []]),
+        (r"20 bytes from output0\+8 on", ["launch", "k", [["output", 0, 8]], 1, 1, "", [], "", [[20, 2]]]),
+        (r"it cannot write input1", ["launch", "k", [["input", 1, 0]], 1, 1, "", [], "", [[20, 2]]]),
+        ("2 accesses to 1 places", ["launch", "k", [["output", 0, 0]], 1, 1, "", [], "", [[4, 2], [4, 1]]]),
+        ("4 is not below 4", ["launch", "k", [["output", 0, 0]], 1, 1, "", [], "", [[4, 4]]]),
+        ("space 'nowhere' is unknown", ["launch", "k", [["nowhere", 0, 0]], 1, 1, "", [], "", []]),
+        ("True is not an integer", ["launch", "k", [True], 1, 1, "", [], "", []]),
+        ("-1 is negative", ["launch", "k", [], -1, 1, "", [], "", []]),
+        ("5 is not a string", ["launch", 5, [], 1, 1, "", [], "", []]),
         ("the program's header is damaged", ["launch", "k"]),
-        ("a layer has number 2", ["launch", "k", [], 1, 1, "", [2], ""]),
-        ("0 is not a string", ["launch", "k", [], 1, 1, 0, [], ""]),
-        ("an output has number 1", ["copy", ["output", 1, 0], ["constant", 0, 0], 8]),
-        ("24 bytes at byte 9 leave constant 0", ["copy", ["output", 0, 0], ["constant", 0, 9], 24]),
-        ("24 bytes at byte 1 leave output 0", ["copy", ["output", 0, 1], ["constant", 0, 0], 24]),
+        (r"layers \(2,\) of 2 names", ["launch", "k", [], 1, 1, "", [2], "", []]),
+        ("0 is not a string", ["launch", "k", [], 1, 1, 0, [], "", []]),
+        ("output 1 does not exist", ["copy", ["output", 1, 0], ["constant", 0, 0], 8]),
+        (r"24 bytes from constant\+9 on", ["copy", ["output", 0, 0], ["constant", 0, 9], 24]),
+        (r"24 bytes from output0\+1 on", ["copy", ["output", 0, 1], ["constant", 0, 0], 24]),
         ("a step 'jump' is unknown", ["jump", "k"]),
-        ("leave output 0", ["fill", ["output", 0, 1], 24]),
-        ("a count is -1", ["loop", [], -1, None, "", []]),
-        ("leave constant 0", ["loop", [], 1, ["constant", 0, 32], "", []]),
+        (r"24 bytes from output0\+1 on", ["fill", ["output", 0, 1], 24]),
+        ("-1 is negative", ["loop", [], -1, None, "", []]),
+        (r"1 bytes from constant\+32 on", ["loop", [], 1, ["constant", 0, 32], "", []]),
         ("a step 'jump' is unknown", ["branch", ["output", 0, 0], [], [["jump"]], "", []]),
         ("in more than 64 loops", nested_loops(70)),
-        ("a function has number 0", ["host_call", 0, [], "", [], ""]),
-        ("True is not an integer", ["launch", "k", [["output", 0, 0, True]], 1, 1, "", [], ""]),
+        ("there are 0 functions", ["host_call", 0, [], "", [], ""]),
+        ("True is not an integer", ["launch", "k", [["output", 0, 0, True]], 1, 1, "", [], "", []]),
         ("the program's header is damaged", []),
     ],
 )
@@ -136,7 +142,7 @@ def test_inconsistent_steps_are_refused(message: str, step: list[Any]) -> None:
         program_from_bytes(changed(steps=[step], groups=[]))
 
 
-@pytest.mark.parametrize("data", [b"", b"mxfprog4", b"x" * 100, b"mxfprog4" + struct.pack("<Q", 2) + b"[]"], ids=str)
+@pytest.mark.parametrize("data", [b"", b"mxfprog6", b"x" * 100, b"mxfprog6" + struct.pack("<Q", 2) + b"[]"], ids=str)
 def test_foreign_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(ManifestError):
         program_from_bytes(data)

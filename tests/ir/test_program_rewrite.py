@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from mxforge.ir.program import Branch, Copy, Fill, Launch, Loop, Place, Program, Space, Step, nested_steps
 from mxforge.ir.program_combination import Use, parallel, sequence
-from mxforge.ir.program_printer import place_text
 from mxforge.ir.program_rewrite import bind, map_places, preparation
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_program
@@ -64,15 +63,15 @@ def text(made: Program) -> list[str]:
 def step_text(made: Program, step: Step) -> str:
     match step:
         case Copy():
-            return f"{place_text(step.target)} = {place_text(step.source)} * {step.nbytes}"
+            return f"{step.target.text()} = {step.source.text()} * {step.nbytes}"
         case Fill():
-            return f"{place_text(step.target)} = 0 * {step.nbytes}"
+            return f"{step.target.text()} = 0 * {step.nbytes}"
         case Loop() | Branch():
             inside = "; ".join(step_text(made, s) for steps in nested_steps(step) for s in steps)
             return f"{made.label(step)}: {step.symbol} {step.count} {{{inside}}}"
         case _:
             pass
-    places = [place_text(a) for a in step.arguments if isinstance(a, Place)]
+    places = [a.text() for a in step.arguments if isinstance(a, Place)]
     return f"{made.label(step)}: {step.symbol} {' '.join(places)}"
 
 

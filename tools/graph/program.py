@@ -10,7 +10,6 @@ from ...codegen.driver import Compilation
 from ...ir.lazy_dataclass import dataclass
 from ...ir.program import Computation, Copy, Space
 from ...ir.program_graph import Access, Range, dependences
-from ...ir.program_printer import place_text
 from ...ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -71,9 +70,9 @@ def _steps(compiled: Compilation, seconds: Sequence[float] | None) -> Iterator[t
             label = program.label(step)
             yield Node(label, step.kind, nbytes, step.symbol, step.count, next(times, None)), access
         elif isinstance(step, Copy):
-            yield Node(f"{place_text(step.source)} to {place_text(step.target)}", COPY, nbytes), access
+            yield Node(f"{step.source.text()} to {step.target.text()}", COPY, nbytes), access
         else:
-            yield Node(f"zeros to {place_text(step.target)}", FILL, nbytes), access
+            yield Node(f"zeros to {step.target.text()}", FILL, nbytes), access
 
 
 def _outputs(compiled: Compilation, names: Sequence[str]) -> Iterator[tuple[Node, Access]]:
