@@ -23,6 +23,7 @@ from ..ir.locks import ForkSafeLock
 from ..ir.manifest import program_from_bytes, program_to_bytes
 from ..ir.program import Program
 from ..ir.settings import settings
+from ..ir.target import REFERENCE, Capabilities
 from ..passes.manager import Options
 from .cache import default_cache
 from .compiler_identity import compiler_identity
@@ -58,7 +59,9 @@ def executable_for(graph: Graph, options: Options | None = None, device: Device 
         options = replace(options, dynamic=False)
     if graph.calls_python():
         return _make(graph, options, device)
-    key = (device.name, settings().target, disk_key(graph, options, device.target))
+    stored = stores_programs(device)
+    identity = disk_key(graph, options, device.target) if stored else _digest(hash_of(graph), astuple(options))
+    key = (device.name, settings().target, identity)
     found = _programs.find(key)
     return _programs.add(key, _make(graph, options, device)) if found is None else found
 
@@ -77,6 +80,12 @@ def stores_programs(device: Device) -> bool:
     """True if programs of the device are compiled and stored on disk: the settings can ask the host to interpret
     graphs instead."""
     return device is not HOST or settings().target == "cpu"
+
+
+def capabilities(device: Device) -> Capabilities:
+    """What passes know about the target for which graphs on a device are made: the reference if the settings ask the
+    host to interpret them."""
+    return REFERENCE if _is_interpreter(device) else device.target
 
 
 def _is_interpreter(device: Device) -> bool:

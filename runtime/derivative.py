@@ -23,6 +23,7 @@ from ..passes.manager import Context, Options
 from ..passes.training import gradient_of, keeps_prepared, lowered_for_gradients, training_graphs, with_stored_inputs
 from .compile import (
     StoredProgram,
+    capabilities,
     executable_for,
     get_record,
     hash_of,
@@ -65,7 +66,7 @@ class Differentiable:
         return frozenset(i for i, v in enumerate(self.graph.inputs) if v in values)
 
     def _context(self) -> Context:
-        return Context(self.device.target, self.options)
+        return Context(capabilities(self.device), self.options)
 
     def derivative(self, wrt: Sequence[int], rows: Sequence[int] = ()) -> Derivative:
         """The gradient by the inputs at the positions `wrt`. GraphError names a node without one.

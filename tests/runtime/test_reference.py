@@ -17,6 +17,32 @@ print(y.asnumpy().tolist(), x.grad.asnumpy().tolist())
 """
 
 
+WITHOUT_AVX2 = """
+from mxforge.runtime.host import device
+def unsupported(threads=None):
+    raise RuntimeError("this machine lacks avx2")
+device.host_target = unsupported
+"""
+MORE = """
+net = mx.gluon.nn.HybridSequential()
+net.add(mx.gluon.nn.Dense(3, activation="relu"), mx.gluon.nn.BatchNorm())
+net.initialize()
+net.hybridize()
+trainer = mx.gluon.Trainer(net.collect_params(), "adam")
+with mx.autograd.record():
+    loss = net(mx.nd.ones((4, 2)))
+loss.backward()
+trainer.step(4)
+mx.nd.waitall()
+"""
+
+
+def test_machines_that_mxforge_cannot_compile_for_interpret() -> None:
+    program = WITHOUT_AVX2 + PROGRAM + MORE
+    environment = {**os.environ, "MXFORGE_TARGET": "reference"}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
 def test_bfloat16_tensors_are_read_and_written() -> None:
     printed = [
         subprocess.run(
