@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import Protocol
 
 from .lazy_dataclass import dataclass
-from .types import DType
-
-WINOGRAD_TILES: dict[tuple[int, ...], tuple[int, ...]] = {
-    (3, 3): (4, 2),
-    (4, 4): (3,),
-    (5, 5): (3,),
-    (3,): (4, 2),
-    (5,): (3,),
-    (7,): (3,),
-}
-"""Outputs of a tile of Winograd's transforms along each axis with several taps, by the taps of these axes. Larger tiles
-take fewer multiply-adds and round more: their errors would exceed three times that of direct convolution."""
+from .types import DType, TensorType
 
 FEW_CHANNELS = 4
 """The most channels of an image, which stays row-major on every target."""
-
-WINOGRAD_GRADIENT_TILE = 4
-"""The only tile of Winograd's transforms for weight gradients: that of 2 saves little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +24,7 @@ class ConvWindow:
     interior: int
 
     def tile(self, m: int) -> int:
-        """The outputs that a tile of Winograd's transforms has along this axis."""
+        """The outputs that a tile has along this axis, if tiles have m outputs along each axis with several taps."""
         return m if self.taps > 1 else 1
 
     @property
@@ -72,28 +57,53 @@ class ConvSizes:
     def is_strided(self) -> bool:
         return any(w.stride > 1 for w in self.windows)
 
-    @property
-    def winograd_tiles(self) -> tuple[int, ...]:
-        """The tiles of Winograd's transforms that can compute it, in float32 over two axes: with stride 1, or over the
-        input after space-to-depth, for few channels (an image)."""
-        plain = len(self.windows) == 2 and self.groups == 1 and self.dtype is self.accumulator is DType.F32
-        dense = all((w.dilation, w.interior) == (1, 1) for w in self.windows)
-        few, deep = self.is_strided, self.space_to_depth
-        if not plain or not dense or self.filters < 16 or deep.channels < (12 if few else 16):
-            return ()
-        if few and (self.channels > FEW_CHANNELS or any(w.taps == 1 for w in deep.windows)):
-            return ()
-        return WINOGRAD_TILES.get(tuple(w.taps for w in deep.windows if w.taps > 1), ())
-
-    @property
-    def winograd_gradient_tiles(self) -> tuple[int, ...]:
-        """The tiles of the transforms that can compute the gradient of the weights."""
-        square = all((w.taps, w.stride) == (3, 1) for w in self.windows)
-        return (WINOGRAD_GRADIENT_TILE,) if square and self.winograd_tiles else ()
-
     def tiles(self, m: int) -> int:
         """Number of tiles of m outputs along each axis with several taps, over all images."""
         return self.images * prod(-(-w.outputs // w.tile(m)) for w in self.windows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedLayout:
+    """The layout of tensors (N, C, *spatial) in which a target computes convolutions, and the costs from which passes
+    choose between it and row-major memory. The unit of cost is one element in a vectorized read.
+
+    `block` is the number of channels in a block; None means all channels of a tensor, which is channels-last.
+    `dtypes` are those of the numbers that kernels compute in blocks; masks can be in blocks too.
+    `weights`: convolutions read their weights (filters, C, *taps) in blocks, unless the data has few channels.
+    `halos`: convolutions read padding from memory, so a value in blocks has a halo of zeros around its spatial axes.
+
+    `copy` is the cost of an element that is read and written, `across` the additional cost of one that is read along
+    one axis and written along another. `window_gradient` is the cost of an element of a window in the gradient of a
+    maximum over windows of row-major memory; None if the target computes that gradient in row-major memory only.
+    """
+
+    block: int | None
+    dtypes: frozenset[DType]
+    weights: bool
+    halos: bool
+    copy: int
+    across: int
+    window_gradient: int | None
+
+    def block_of(self, type: TensorType) -> int:
+        """Channels in a block of a value of this type."""
+        return max(1, type.shape[1]) if self.block is None else self.block
+
+    def relayout_cost(self, type: TensorType) -> int:
+        """The cost of a copy between blocks and rows, including the padding of the last block."""
+        n, c, *space = type.shape
+        block = self.block_of(type)
+        return (self.copy + self.across) * n * -(-c // block) * block * prod(space)
+
+    def is_computed(self, type: TensorType) -> bool:
+        """True if results of this type can be in blocks: numbers, and the masks that select among them. (Operands of
+        other dtypes can be in blocks after a relayout.)"""
+        return type.rank >= 3 and (type.dtype in self.dtypes or type.dtype is DType.BOOL)
+
+    def is_read(self, data: TensorType) -> bool:
+        """True if convolutions read data of this type in blocks: all but few channels (an image)."""
+        least = FEW_CHANNELS + 1 if self.block is None else self.block
+        return data.dtype in self.dtypes and data.shape[1] >= least
 
 
 class Capabilities(Protocol):
@@ -105,17 +115,18 @@ class Capabilities(Protocol):
         ...
 
     @property
-    def channel_block(self) -> int:
-        """Channels in a block of a blocked layout; 1 if every buffer is row-major."""
+    def blocked_layout(self) -> BlockedLayout | None:
+        """The layout around convolutions; None if every buffer is row-major."""
         ...
 
-    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int]) -> int:
-        """The outputs along each axis with several taps, out of `tiles`, that Winograd's transforms compute together; 0
-        if the target computes the convolution in another way."""
+    def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
+        """The outputs along each axis with several taps that a convolution in blocks, or the gradient of its weights,
+        computes together: it reads its input up to the end of the last tile. 1 if it reads only what its outputs
+        need."""
         ...
 
-    def fuses_parts(self, parts: int, rows: int) -> bool:
-        """True if the target computes `parts` equal pieces of the columns of a product with so many rows side by side,
+    def fuses_column_pieces(self, pieces: int, rows: int) -> bool:
+        """True if the target computes `pieces` equal pieces of the columns of a product with so many rows side by side,
         so that a function of the pieces is part of the product's kernel."""
         ...
 
@@ -125,12 +136,12 @@ class PlainTarget:
     """Capabilities of an interpreter: row-major memory and no kernels. For passes that run only on core graphs."""
 
     name: str = "reference"
-    channel_block: int = 1
+    blocked_layout: BlockedLayout | None = None
 
-    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int]) -> int:
-        return 0
+    def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
+        return 1
 
-    def fuses_parts(self, parts: int, rows: int) -> bool:
+    def fuses_column_pieces(self, pieces: int, rows: int) -> bool:
         return False
 
 

@@ -126,7 +126,8 @@ class Layout:
     """A physical layout of a tensor (N, C, *spatial): channels in blocks, spatial axes with a halo of zeros.
 
     Memory is `[N][ceil(C/block)][spatial + halo ...][block]`. Channels past C are zeros. `halo[i]` is the number of
-    elements before and after spatial axis i. With block 1 the memory is row-major except for the halo.
+    elements before and after spatial axis i. With block 1 the memory is row-major except for the halo; with one block
+    of all channels it is channels-last.
     """
 
     block: int

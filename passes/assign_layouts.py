@@ -9,10 +9,10 @@ from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.symbolic import deferred
-from ..ir.target import Capabilities, ConvSizes, ConvWindow
+from ..ir.target import BlockedLayout, Capabilities, ConvSizes, ConvWindow
 from ..ir.types import Layout
 from .kinds import READS_MEMORY
-from .layout_rules import BLOCKS, ROWS, Choice, Format, choices_of, relayout_cost
+from .layout_rules import BLOCKS, ROWS, Choice, Format, choices_of
 from .manager import Context, Pass
 
 Halo = tuple[tuple[int, int], ...]
@@ -28,35 +28,36 @@ class AssignLayouts(Pass):
     """Give values around convolutions, and in gradients of windows, a blocked layout, and insert a Relayout where a
     node needs another format.
 
-    `layout_rules.py` lists the formats that each primitive accepts. The halo of a blocked value is the largest padding
-    of the convolutions that read it, so kernels do not test for borders, plus the elements that tiles of a Winograd
-    transform read past the end. Needs: core. Keeps: values and the layouts of inputs; private outputs are stored as
-    they are computed, all others row-major. A relayout in the graph is that of an input in blocks.
+    `layout_rules.py` lists the formats that each primitive accepts. Unless the target tests for borders, the halo of a
+    blocked value is the largest padding of the convolutions that read it, plus the elements that the last tiles read
+    past the end. Needs: core. Keeps: values and the layouts of inputs; private outputs are stored as they are computed,
+    all others row-major. A relayout in the graph is that of an input in blocks.
     """
 
     name = "assign-layouts"
 
     def run(self, graph: Graph, context: Context) -> Graph:
-        block = context.target.channel_block
-        if block == 1 or not any(isinstance(n.op, _BLOCKED) for n in graph.nodes):
+        blocked = context.target.blocked_layout
+        if blocked is None or not any(isinstance(n.op, _BLOCKED) for n in graph.nodes):
             return graph
-        chosen = choose_formats(graph, block)
+        chosen = choose_formats(graph, blocked)
         if not any(BLOCKS in (choice.result, *choice.operands) for choice in chosen.values()):
             return graph
-        return _Relayouter(graph, chosen, _collect_halos(graph, chosen, context.target), block).run()
+        halos = _collect_halos(graph, chosen, context.target) if blocked.halos else {}
+        return _Relayouter(graph, chosen, halos, blocked).run()
 
 
 # -- the choice
 
 
-def choose_formats(graph: Graph, block: int) -> Mapping[Node, Choice]:
+def choose_formats(graph: Graph, blocked: BlockedLayout) -> Mapping[Node, Choice]:
     """A choice for each node that keeps the total cost of nodes and copies low.
 
     A forward sweep estimates the cost of each result in both formats. A backward sweep chooses for each node after its
     readers have chosen; this is optimal if every value has one reader. Further sweeps let nodes change while the total
     decreases: the readers of a value share its copy.
     """
-    chooser = _Chooser(graph, block)
+    chooser = _Chooser(graph, blocked)
     chooser.estimate()
     chooser.sweep(graph.nodes, chooser.estimated_price)
     free = [node for node, choices in chooser.choices.items() if len(choices) > 1]
@@ -69,9 +70,9 @@ _OTHER: dict[Format | None, Format | None] = {ROWS: BLOCKS, BLOCKS: ROWS, None: 
 
 
 class _Chooser:
-    def __init__(self, graph: Graph, block: int) -> None:
-        self.graph, self.block = graph, block
-        self.choices = {node: choices_of(node, block) for node in graph.nodes}
+    def __init__(self, graph: Graph, blocked: BlockedLayout) -> None:
+        self.graph, self.blocked = graph, blocked
+        self.choices = {node: choices_of(node, blocked) for node in graph.nodes}
         self.chosen: dict[Node, Choice] = {}
         self.readers = {v: {ROWS: 0, BLOCKS: 0} for v in graph.users()}  # number of readers by required format
         for i, value in enumerate(graph.outputs):
@@ -100,7 +101,7 @@ class _Chooser:
         return choice.cost + sum(price(v, f) for v, f in needs if f is not None)
 
     def _copy_cost(self, value: Value) -> int:
-        return relayout_cost(value.type, self.block) if value.type.rank >= 3 else 0
+        return self.blocked.relayout_cost(value.type) if value.type.rank >= 3 else 0
 
     def estimated_price(self, value: Value, format: Format) -> int:
         """The estimated cost of reading `value` in a format, before its node has a choice."""
@@ -177,7 +178,7 @@ def conv_sizes(node: Node) -> ConvSizes:
 
 def _needed_halos(node: Node, target: Capabilities) -> tuple[Halo, ...]:
     """The halos of the input of a convolution, or of both operands of a weight gradient: the padding, plus the elements
-    past it that the last tiles of a Winograd transform read. An input with zeros between its elements is read in
+    past it that the last tiles read. An input with zeros between its elements is read in
     phases, which reach past its ends by fewer elements.
     """
     op = node.op
@@ -186,15 +187,14 @@ def _needed_halos(node: Node, target: Capabilities) -> tuple[Halo, ...]:
         apart = zip(op.padding, op.lhs_dilation, strict=True)
         return (tuple((max(0, lo // d), max(0, -(-hi // d))) for (lo, hi), d in apart),)
     sizes = conv_sizes(node)
-    tiles = sizes.winograd_tiles if isinstance(op, Conv) else sizes.winograd_gradient_tiles
-    tile = int(deferred(_winograd_tile, target, sizes, tiles)) or 1
+    tile = int(deferred(_tile, target, sizes, isinstance(op, ConvWeightGradient)))
     rooms = [-w.outputs % w.tile(tile) for w in sizes.windows]
     halo = tuple((max(0, lo), max(0, hi) + room) for (lo, hi), room in zip(op.padding, rooms, strict=True))
     return (halo,) if isinstance(op, Conv) else (halo, tuple((0, room) for room in rooms))
 
 
-def _winograd_tile(target: Capabilities, sizes: ConvSizes, tiles: tuple[int, ...]) -> int:
-    return target.winograd_tile(sizes, tiles)
+def _tile(target: Capabilities, sizes: ConvSizes, weight_gradient: bool) -> int:
+    return target.conv_tile(sizes, weight_gradient=weight_gradient)
 
 
 def _collect_halos(graph: Graph, chosen: Mapping[Node, Choice], target: Capabilities) -> dict[Value, Halo]:
@@ -221,8 +221,10 @@ def _union(a: Halo, b: Halo) -> Halo:
 class _Relayouter:
     """Rebuilds the graph with one Relayout for each value and layout that a reader needs."""
 
-    def __init__(self, graph: Graph, chosen: Mapping[Node, Choice], halos: Mapping[Value, Halo], block: int) -> None:
-        self.graph, self.chosen, self.halos, self.block = graph, chosen, halos, block
+    def __init__(
+        self, graph: Graph, chosen: Mapping[Node, Choice], halos: Mapping[Value, Halo], blocked: BlockedLayout
+    ) -> None:
+        self.graph, self.chosen, self.halos, self.blocked = graph, chosen, halos, blocked
         self.copies: dict[tuple[Value, Layout | None], Value] = {}
 
     def run(self) -> Graph:
@@ -233,7 +235,7 @@ class _Relayouter:
         return b.build(outputs)
 
     def _layout(self, old: Value) -> Layout:
-        return Layout(self.block, self.halos.get(old, ((0, 0),) * (old.type.rank - 2)))
+        return Layout(self.blocked.block_of(old.type), self.halos.get(old, ((0, 0),) * (old.type.rank - 2)))
 
     def _rule(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
         choice = self.chosen[node]
@@ -252,7 +254,7 @@ class _Relayouter:
         """An input in blocks for readers of blocks: itself, or a copy if they need more halo."""
         layout = value.type.layout
         assert layout is not None
-        return self._as(b, value, Layout(self.block, _union(layout.halo, self._layout(node.outputs[0]).halo)))
+        return self._as(b, value, Layout(layout.block, _union(layout.halo, self._layout(node.outputs[0]).halo)))
 
     def _operand(self, b: GraphBuilder, node: Node, old: Value, value: Value, format: Format | None) -> Value:
         if format is None:

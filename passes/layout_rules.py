@@ -1,10 +1,10 @@
 """The formats that each primitive reads and writes, with their costs: the table from which layouts are chosen.
 
     choice = Choice(operands, result, cost)         one way to run a node
-    choices_of(node, block)                         all of them
+    choices_of(node, blocked)                       all of them, for a target with this blocked layout
 
-ROWS is row-major memory. BLOCKS stores the channels of a tensor (N, C, *spatial) in blocks of a fixed size. The unit of
-cost is one element in a vectorized read. Costs common to all choices of a node are omitted.
+ROWS is row-major memory. BLOCKS is the target's `BlockedLayout`: it stores the channels of a tensor (N, C, *spatial) in
+blocks, and has the costs. Costs common to all choices of a node are omitted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from math import prod
 
 from ..ir.dialects.core import (
     Broadcast,
+    Cast,
     Concat,
     Constant,
     Conv,
@@ -33,7 +34,8 @@ from ..ir.dialects.core import (
 from ..ir.graph import Node, Op
 from ..ir.lazy_dataclass import dataclass
 from ..ir.scalar import ReduceOp
-from ..ir.types import DType, TensorType
+from ..ir.target import BlockedLayout
+from ..ir.types import TensorType
 
 
 class Format(Enum):
@@ -61,102 +63,85 @@ class Choice:
     cost: int = 0
 
 
-_ACROSS = 4
-"""Cost of an element that is read along one axis and written along another."""
-
-_COPY = 3
-"""Cost of an element that is read and written."""
-
-_PER_TAP = 100
-"""Cost of an element of a window in a loop over elements."""
-
-_RELAYOUT = _COPY + _ACROSS
-"""Cost of an element whose format changes: read, written and transposed. On AVX-512, where a vector read takes 0.07 ns
-per element, it is 0.45 ns."""
-
-
-def relayout_cost(type: TensorType, block: int) -> int:
-    """The cost of a copy in the other format, including the padding of the last block."""
-    n, c, *space = type.shape
-    return _RELAYOUT * n * -(-c // block) * block * prod(space)
-
-
-def can_be_blocked(type: TensorType) -> bool:
-    """True if results of this type can be in BLOCKS: numbers, and the masks that select among them. (Operands of other
-    dtypes can be in BLOCKS after a relayout.)"""
-    return type.rank >= 3 and type.dtype in (DType.F32, DType.BOOL)
-
-
-def choices_of(node: Node, block: int) -> Sequence[Choice]:
+def choices_of(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
     """The ways to run `node`, ROWS first; never empty."""
     rule = LAYOUT_RULES.get(type(node.op))
-    return rule(node, block) if rule is not None else (_in_rows(node),)
+    return rule(node, blocked) if rule is not None else (_in_rows(node),)
 
 
 def _in_rows(node: Node, cost: int = 0) -> Choice:
     return Choice((ROWS,) * len(node.inputs), ROWS, cost)
 
 
-def _virtual(node: Node, block: int) -> Sequence[Choice]:
+def _virtual(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
     return (Choice((None,) * len(node.inputs), None),)
 
 
-def _conv(node: Node, block: int) -> Sequence[Choice]:
-    """Micro-kernels write blocks: writing rows takes a second pass, which costs more than a relayout. They read blocks,
+def _conv(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
+    """Kernels write blocks: writing rows takes a second pass, which costs more than a relayout. They read blocks,
     except few channels (an image), which in blocks would be mostly padding, and other dtypes.
     """
     assert isinstance(node.op, Conv)
     x, out = node.inputs[0].type, node.outputs[0].type
-    if node.op.batch_groups != 1 or out.rank < 3 or out.dtype is not DType.F32:
+    if node.op.batch_groups != 1 or out.rank < 3 or out.dtype not in blocked.dtypes:
         return (_in_rows(node),)
-    return (Choice((BLOCKS if x.dtype is DType.F32 and x.shape[1] >= block else ROWS, ROWS), BLOCKS),)
+    data = BLOCKS if blocked.is_read(x) else ROWS
+    return (Choice((data, data if blocked.weights else ROWS), BLOCKS),)
 
 
-def _conv_weight_gradient(node: Node, block: int) -> Sequence[Choice]:
-    """Micro-kernels read blocks, except few channels of the data, and store rows."""
+def _conv_weight_gradient(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
+    """Kernels read blocks, except few channels of the data, and store the gradient as convolutions read the weights."""
     x, cotangent = (v.type for v in node.inputs)
-    if not can_be_blocked(cotangent):
+    if not blocked.is_computed(cotangent):
         return (_in_rows(node),)
-    return (Choice((BLOCKS if x.shape[1] >= block else ROWS, BLOCKS), ROWS),)
+    data = BLOCKS if blocked.is_read(x) else ROWS
+    return (Choice((data, BLOCKS), data if blocked.weights else ROWS),)
 
 
-def _same_format(node: Node, block: int) -> Sequence[Choice]:
-    if not can_be_blocked(node.outputs[0].type):
+def _same_format(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
+    if not blocked.is_computed(node.outputs[0].type):
         return (_in_rows(node),)
     return _in_rows(node), Choice((BLOCKS,) * len(node.inputs), BLOCKS)
 
 
-def _window(node: Node, block: int) -> Sequence[Choice]:
+def _cast(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
+    dtypes = {node.inputs[0].type.dtype, node.outputs[0].type.dtype}
+    return _same_format(node, blocked) if dtypes <= blocked.dtypes else (_in_rows(node),)
+
+
+def _window(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
     """Blocks are possible if the window slides only over spatial axes."""
     assert isinstance(node.op, ReduceWindow)
-    return _same_format(node, block) if _slides_over_space(node.op) else (_in_rows(node),)
+    return _same_format(node, blocked) if _slides_over_space(node.op) else (_in_rows(node),)
 
 
 def _slides_over_space(op: ReduceWindow | SelectAndScatter) -> bool:
     return op.window[:2] == (1, 1) and op.strides[:2] == (1, 1) and op.padding[:2] == ((0, 0), (0, 0))
 
 
-def _select(node: Node, block: int) -> Sequence[Choice]:
+def _select(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
     """Windows over space are vectors of channels in blocks; in rows each window is a loop over elements."""
     assert isinstance(node.op, SelectAndScatter)
     x, cotangent = (v.type for v in node.inputs)
-    if not _slides_over_space(node.op) or x.rank < 3 or x.dtype is not DType.F32:
+    per_tap = blocked.window_gradient
+    if per_tap is None or not _slides_over_space(node.op) or x.rank < 3 or x.dtype not in blocked.dtypes:
         return (_in_rows(node),)
-    in_rows = _in_rows(node, _PER_TAP * prod(node.op.window) * cotangent.size)
+    in_rows = _in_rows(node, per_tap * prod(node.op.window) * cotangent.size)
     return in_rows, Choice((BLOCKS, BLOCKS), BLOCKS)
 
 
-def _concat(node: Node, block: int) -> Sequence[Choice]:
+def _concat(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
     """Blocks are possible along channels if every operand except the last fills its blocks."""
     assert isinstance(node.op, Concat)
-    whole = node.op.axis == 1 and all(v.type.shape[1] % block == 0 for v in node.inputs[:-1])
-    return _same_format(node, block) if whole else (_in_rows(node),)
+    block = blocked.block or 1
+    fills = node.op.axis == 1 and all(v.type.shape[1] % block == 0 for v in node.inputs[:-1])
+    return _same_format(node, blocked) if fills else (_in_rows(node),)
 
 
 _EXACT = frozenset((ReduceOp.MAX, ReduceOp.MIN, ReduceOp.AND, ReduceOp.OR))
 
 
-def _reduce(node: Node, block: int) -> Sequence[Choice]:
+def _reduce(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
     """The rounding of a sum depends on the order of memory, and so on the format. Therefore sums read blocks only when
     each sum stays in one lane: they reduce all spatial axes and no channels, like pooling (for each image) and batch
     norm (over all images). Other reductions read blocks along any axes.
@@ -167,55 +152,56 @@ def _reduce(node: Node, block: int) -> Sequence[Choice]:
     if x.rank < 3 or (node.op.op not in _EXACT and axes not in (space, (0, *space))):
         return (_in_rows(node),)
     across = 1 not in axes and _last_axis(x, [k for k in range(x.rank) if k not in axes]) != 1
-    return _in_rows(node), Choice((BLOCKS,), ROWS, _ACROSS * x.size * across)
+    return _in_rows(node), Choice((BLOCKS,), ROWS, blocked.across * x.size * across)
 
 
-def _transpose(node: Node, block: int) -> Sequence[Choice]:
+def _transpose(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
     assert isinstance(node.op, Transpose)
     x = node.inputs[0].type
     last = _last_axis(x, node.op.permutation)
-    in_rows = _in_rows(node, _ACROSS * x.size * (last != _last_axis(x, range(x.rank))))
-    return (in_rows, Choice((BLOCKS,), ROWS, _ACROSS * x.size * (last != 1))) if x.rank >= 3 else (in_rows,)
+    in_rows = _in_rows(node, blocked.across * x.size * (last != _last_axis(x, range(x.rank))))
+    return (in_rows, Choice((BLOCKS,), ROWS, blocked.across * x.size * (last != 1))) if x.rank >= 3 else (in_rows,)
 
 
-def _reverse(node: Node, block: int) -> Sequence[Choice]:
+def _reverse(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
     assert isinstance(node.op, Reverse)
-    return _moved(node, keeps_channels=1 not in node.op.axes)
+    return _moved(node, blocked, keeps_channels=blocked.block is None or 1 not in node.op.axes)
 
 
-def _slice(node: Node, block: int) -> Sequence[Choice]:
+def _slice(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
     """A slice of rows can be a view. A slice of blocks copies whole blocks."""
     assert isinstance(node.op, Slice)
     op = node.op
-    whole = len(op.start) > 1 and op.start[1] % block == 0 and op.step[1] == 1
-    return _moved(node, keeps_channels=whole, copy=_COPY)
+    keeps = blocked.block is None or (len(op.start) > 1 and op.start[1] % blocked.block == 0 and op.step[1] == 1)
+    return _moved(node, blocked, keeps_channels=keeps, copy=blocked.copy)
 
 
-def _pad(node: Node, block: int) -> Sequence[Choice]:
+def _pad(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
     assert isinstance(node.op, Pad)
     op = node.op
-    return _moved(node, keeps_channels=op.low[1:2] == op.high[1:2] == op.interior[1:2] == (0,))
+    keeps = blocked.block is None or op.low[1:2] == op.high[1:2] == op.interior[1:2] == (0,)
+    return _moved(node, blocked, keeps_channels=keeps)
 
 
-def _moved(node: Node, *, keeps_channels: bool, copy: int = 0) -> Sequence[Choice]:
-    """A move along axes of the operand. Blocks stay whole if channels do not move. `copy` is the cost per element that
-    only blocks have.
+def _moved(node: Node, blocked: BlockedLayout, *, keeps_channels: bool, copy: int = 0) -> Sequence[Choice]:
+    """A move along axes of the operand. Blocks stay whole if channels do not move, or if all are in one. `copy` is the
+    cost per element that only blocks have.
     """
     out, rest = node.outputs[0].type, (ROWS,) * (len(node.inputs) - 1)
     if not keeps_channels or out.rank < 3:
         return (_in_rows(node),)
     across = _last_axis(out, range(out.rank)) != 1
-    into_rows = Choice((BLOCKS, *rest), ROWS, (copy + _ACROSS * across) * out.size)
-    if not can_be_blocked(out):
+    into_rows = Choice((BLOCKS, *rest), ROWS, (copy + blocked.across * across) * out.size)
+    if not blocked.is_computed(out):
         return _in_rows(node), into_rows
     return _in_rows(node), into_rows, Choice((BLOCKS, *rest), BLOCKS, copy * out.size)
 
 
-def _relayout(node: Node, block: int) -> Sequence[Choice]:
+def _relayout(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
     """A relayout before layouts are assigned reads an input of the graph that another program stored in blocks."""
     x = node.inputs[0].type
-    in_blocks = x.layout is not None and x.layout.block == block
-    copied = Choice((None,), ROWS, relayout_cost(x, block))
+    in_blocks = x.layout is not None and x.layout.block == blocked.block_of(x)
+    copied = Choice((None,), ROWS, blocked.relayout_cost(x))
     return (copied, Choice((None,), BLOCKS)) if in_blocks else (copied,)
 
 
@@ -224,10 +210,11 @@ def _last_axis(type: TensorType, axes: Sequence[int]) -> int:
     return next((k for k in reversed(axes) if type.shape[k] != 1), 1)
 
 
-LAYOUT_RULES: dict[type[Op], Callable[[Node, int], Sequence[Choice]]] = {
+LAYOUT_RULES: dict[type[Op], Callable[[Node, BlockedLayout], Sequence[Choice]]] = {
     Conv: _conv,
     ConvWeightGradient: _conv_weight_gradient,
     Pointwise: _same_format,
+    Cast: _cast,
     ReduceWindow: _window,
     SelectAndScatter: _select,
     Concat: _concat,

@@ -78,7 +78,7 @@ def view_of(node: Node) -> View | None:
     if isinstance(op, Reshape):
         return View(node.inputs[0], renamed=True) if node.inputs[0].type.layout is None else None
     if isinstance(op, Relayout):
-        same = _is_vector_of_channels(node.inputs[0].type) and _is_vector_of_channels(node.outputs[0].type)
+        same = _is_row_major(node.inputs[0].type) and _is_row_major(node.outputs[0].type)
         return View(node.inputs[0], renamed=True) if same else None
     if isinstance(op, Slice):
         return _leading_slice(op, node)
@@ -105,12 +105,19 @@ def _leading_slice(op: Slice, node: Node) -> View | None:
     return View(node.inputs[0], sum(b * s for b, s in zip(op.start, strides, strict=True)), renamed=True)
 
 
-def _is_vector_of_channels(type: TensorType) -> bool:
-    """True if blocked and row-major memory of this type are the same: whole blocks, one pixel, no halo."""
-    if prod(type.shape[2:]) != 1:
-        return False
+def _is_row_major(type: TensorType) -> bool:
+    """True if the memory of this type is that of a row-major value: in blocks of one channel, or whole blocks of one
+    pixel, without a halo."""
     layout = type.layout
-    return layout is None or (type.shape[1] % layout.block == 0 and not any(map(any, layout.halo)))
+    if layout is None:
+        return True
+    one = layout.block == 1 or (prod(type.shape[2:]) == 1 and type.shape[1] % layout.block == 0)
+    return one and not any(map(any, layout.halo))
+
+
+def _is_channels_last(type: TensorType) -> bool:
+    layout = type.layout
+    return layout is not None and layout.block == type.shape[1] and not any(map(any, layout.halo))
 
 
 def concat_of(node: Node) -> Concat | None:
@@ -139,7 +146,9 @@ def _place_pieces(
     """
     whole = node.outputs[0]
     strides = physical_strides(whole.type)
-    spaced = prod(whole.type.shape[:axis]) > 1  # then a piece is not contiguous
+    if axis == 1 and _is_channels_last(whole.type):
+        axis = len(strides) - 1
+    spaced = prod(_physical_shape(whole.type)[:axis]) > 1  # then a piece is not contiguous
     owners = [_owner(v, views) for v in node.inputs]
     placed: list[int] = []
     offset = 0
@@ -176,13 +185,14 @@ def _owner(value: Value, views: dict[Value, View]) -> Value:
 
 
 def _can_be_placed(graph: Graph, piece: Value, whole: Value, views: dict[Value, View], prepared: set[Value]) -> bool:
-    """True if a kernel computes the piece for this concatenation, in the whole's layout and dtype, and the piece is not
-    an output of the graph."""
+    """True if a kernel computes the piece for this concatenation, in the whole's order of memory and dtype, and the
+    piece is not an output of the graph."""
     if piece.node is None or piece in views or piece in prepared or not isinstance(piece.node.op, Fused):
         return False
     if any(_owner(v, views) is piece for v in graph.outputs):
         return False
-    return piece.type.layout == whole.type.layout and piece.type.dtype is whole.type.dtype
+    same = piece.type.layout == whole.type.layout or (_is_channels_last(piece.type) and _is_channels_last(whole.type))
+    return same and piece.type.dtype is whole.type.dtype
 
 
 def _physical_shape(type: TensorType) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ def _join(groups: GroupGraph, node: Node, op: Dot, target: Capabilities) -> None
         return
     rows = node.outputs[0].type.size // node.outputs[0].type.shape[-1]
     parts = len({p.op for p in pieces})
-    if not target.fuses_parts(parts, rows) or groups.closes_cycle(before, own):
+    if not target.fuses_column_pieces(parts, rows) or groups.closes_cycle(before, own):
         return
     if count_results(groups, before.nodes) == 1 and count_results(groups, own.nodes) <= MAX_RESULTS:
         absorb_readers(groups, groups.merge(before, own), space)

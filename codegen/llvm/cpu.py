@@ -10,6 +10,7 @@ from typing import Self
 from ...ir.lazy_dataclass import dataclass
 from ...ir.target import ConvSizes
 from .schedule.tuned import NOT_TUNED, Tuned
+from .winograd_tiles import usable_gradient_tiles, usable_tiles
 
 _MEMORY_BYTES_PER_CYCLE, _MEMORY_PAIRS = 10, 8
 """The memory bandwidth of one or two threads, and so many times that is the most of all threads together."""
@@ -45,6 +46,16 @@ class Cpu:
     def lanes(self, bits: int = 32) -> int:
         """Elements of `bits` width in one vector register."""
         return self.vector_bits // bits
+
+    @property
+    def channel_block(self) -> int:
+        """Channels in a block of the blocked layout: the number of float32 in a vector register, but at least 8, so
+        that short vectors share cache lines."""
+        return max(8, self.lanes())
+
+    def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
+        """The outputs along each axis with several taps that are computed together; see `Capabilities.conv_tile`."""
+        return self.winograd_tile(sizes, (usable_gradient_tiles if weight_gradient else usable_tiles)(sizes)) or 1
 
     def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int]) -> int:
         """The outputs along each axis with several taps, out of `tiles`, that Winograd's transforms compute together; 0

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from ...ir.lazy_dataclass import dataclass
 from ...ir.symbolic import is_symbolic
+from ...ir.target import BlockedLayout
+from ...ir.types import DType
 from .cpu import Cpu
 from .schedule.tuned import Tuned
 from .shared import share_code
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from .program_emitter import LlvmEmitter
     from .schedule.kinds import Schedule
 
+_BLOCKED = frozenset({DType.F32})
+"""The dtypes of numbers in blocks."""
+
 
 @dataclass(frozen=True, slots=True)
 class CpuTarget(Cpu):
@@ -29,16 +34,27 @@ class CpuTarget(Cpu):
         return "cpu"
 
     @property
-    def channel_block(self) -> int:
-        """The number of float32 in a vector register, but at least 8, so that short vectors share cache lines."""
-        return max(8, self.lanes())
+    def blocked_layout(self) -> BlockedLayout:
+        """Channels in blocks, which micro-kernels read and write in float32. They pack weights from row-major memory.
 
-    def fuses_parts(self, parts: int, rows: int) -> bool:
-        """True if the registers hold the parts of one vector of columns for four rows, or for all of fewer rows: with
+        The costs are measurements on AVX-512, where a vector read takes 0.07 ns per element, and a relayout 0.45 ns.
+        """
+        return BlockedLayout(
+            block=self.channel_block,
+            dtypes=_BLOCKED,
+            weights=False,
+            halos=True,
+            copy=3,
+            across=4,
+            window_gradient=100,
+        )
+
+    def fuses_column_pieces(self, pieces: int, rows: int) -> bool:
+        """True if the registers hold the pieces of one vector of columns for four rows, or for all of fewer rows: with
         less rows the weights arrive too slowly."""
         from .schedule.registers import tallest
 
-        return tallest(parts, self) >= (4 if is_symbolic(rows) else min(rows, 4))
+        return tallest(pieces, self) >= (4 if is_symbolic(rows) else min(rows, 4))
 
     @property
     def passes(self) -> tuple[Pass, ...]:

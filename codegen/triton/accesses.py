@@ -1,14 +1,15 @@
 """Converts logical indices to addresses: a stride for each axis, gathered indices, and bounds tests.
 
-GPU buffers are row-major or strided, never blocked.
+GPU buffers are row-major, strided or channels-last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.kernel import Affine, AxisKind, AxisValue, Buffer, Expr, Index, Kernel, Load, Store, walk
+from ...ir.kernel import Affine, AxisKind, AxisValue, Buffer, Expr, Extent, Index, Kernel, Load, Store, walk
 from ...ir.lazy_dataclass import dataclass
+from ...ir.types import Layout
 from .sizes import Size, product, size
 
 
@@ -50,14 +51,23 @@ def access(kernel: Kernel, name: str, index: Index, *, padded: bool = False) -> 
 
 
 def element_strides(kernel: Kernel, buffer: Buffer) -> tuple[Size, ...]:
-    """The stride along each dimension, in elements; ValueError for a blocked layout."""
-    if buffer.layout is not None:
-        raise ValueError(
-            f"kernel {kernel.name}: buffer {buffer.name} has a blocked layout, which a GPU does not support"
-        )
+    """The stride along each dimension, in elements; ValueError for a layout with several blocks or a halo."""
+    shape = buffer.shape if buffer.layout is None else _channels_last(kernel, buffer, buffer.layout)
     if buffer.strides is not None:
-        return tuple(map(size, buffer.strides))
-    return tuple(product(map(size, buffer.shape[k + 1 :])) for k in range(len(buffer.shape)))
+        strides = tuple(map(size, buffer.strides))
+    else:
+        strides = tuple(product(map(size, shape[k + 1 :])) for k in range(len(shape)))
+    return strides if buffer.layout is None else (strides[0], strides[-1], *strides[2:-1])
+
+
+def _channels_last(kernel: Kernel, buffer: Buffer, layout: Layout) -> tuple[Extent, ...]:
+    """The physical shape of a channels-last buffer."""
+    n, channels, *space = buffer.shape
+    if layout.block != max(1, channels) or any(map(any, layout.halo)):
+        raise ValueError(
+            f"kernel {kernel.name}: buffer {buffer.name} is neither row-major nor channels-last, as a GPU requires"
+        )
+    return (n, 1, *space, layout.block)
 
 
 def _bounds(kernel: Kernel, buffer: Buffer, index: Index) -> tuple[Bound, ...]:

@@ -10,6 +10,7 @@ from ...ir.lazy_dataclass import dataclass
 from ..hoist import hoist_reductions
 from ..lower_contract import contract_as_sum, convolutions_as_products
 from .gemm import emit_gemm
+from .memory_order import in_memory_order
 from .schedule import TileDim, TritonSchedule
 from .sizes import product, size
 from .source import Source, module_text
@@ -61,11 +62,14 @@ def emit_triton(kernel: Kernel, schedule: TritonSchedule) -> TritonSource:
     """The source of `kernel` under `schedule`.
 
     A convolution is emitted as an implicit matrix product. ValueError or NotImplementedError for a kernel that cannot
-    be emitted: one with blocked layouts, with reductions beside a contraction, or with reductions over different axes.
+    be emitted: one with several blocks of channels, with reductions beside a contraction, or with reductions over
+    different axes.
     """
     if not kernel.name.isidentifier():
         raise ValueError(f"kernel {kernel.name!r}: the name of a Triton function must be a Python identifier")
-    kernel = contract_as_sum(kernel) if schedule.fallback else convolutions_as_products(kernel)
+    kernel = in_memory_order(convolutions_as_products(kernel))
+    if schedule.fallback:
+        kernel = contract_as_sum(kernel)
     kernel = hoist_reductions(kernel)
     is_gemm = bool(contracts(kernel))
     _check_reductions(kernel, schedule, is_gemm)

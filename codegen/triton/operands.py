@@ -65,7 +65,7 @@ def find_contraction(kernel: Kernel) -> Contraction:
         batch=tuple(a for a in parallel if (a in used[0]) == (a in used[1])),
         rows=tuple(a for a in parallel if a in used[0] and a not in used[1]),
         columns=tuple(a for a in parallel if a in used[1] and a not in used[0]),
-        inner=node.inner,
+        inner=tuple(a for a in axis_names(kernel, AxisKind.REDUCE) if a in node.inner),
     )
 
 

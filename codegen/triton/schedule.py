@@ -14,6 +14,7 @@ from ...ir.types import DType
 from ..lower_contract import contract_as_sum, convolutions_as_products
 from .accesses import Access, accesses, axis_names, chains
 from .gpu import Gpu
+from .memory_order import in_memory_order
 from .operands import NoTensorCores, find_contraction
 from .sizes import product, size
 
@@ -63,7 +64,7 @@ def schedule_triton(kernel: Kernel, target: Gpu, extents: Mapping[str, int] | No
 
     NotImplementedError names a kernel that this target cannot run.
     """
-    kernel = convolutions_as_products(kernel)
+    kernel = in_memory_order(convolutions_as_products(kernel))
     if contracts(kernel):
         try:
             return _gemm(kernel, target, _Sizes(kernel, extents or {}))

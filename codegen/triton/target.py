@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from ...ir.lazy_dataclass import dataclass
-from ...ir.target import ConvSizes
+from ...ir.target import BlockedLayout, ConvSizes
+from ...ir.types import DType
 from .gpu import Gpu
 from .kernel_code import Form
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ...passes.manager import Context, Pass
     from .program_emitter import TritonEmitter
     from .schedule import TritonSchedule
+
+_TENSOR_CORES = frozenset({DType.F16, DType.BF16, DType.F32})
+"""The dtypes of numbers whose products tensor cores compute; float32 as three TF32 products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +35,28 @@ class GpuTarget(Gpu):
         return "gpu"
 
     @property
-    def channel_block(self) -> int:
-        """1: buffers are row-major."""
+    def blocked_layout(self) -> BlockedLayout:
+        """Channels-last, for the dtypes of tensor cores: they take both operands of a convolution, which is an implicit
+        matrix product over taps and channels, contiguous along the channels. Padding is masked.
+
+        The costs are estimates for kernels that memory limits: a copy reads and writes each element once, and tiles
+        transpose in registers. Gradients of maxima over windows run on the host, in row-major memory.
+        """
+        return BlockedLayout(
+            block=None,
+            dtypes=_TENSOR_CORES,
+            weights=True,
+            halos=False,
+            copy=2,
+            across=1,
+            window_gradient=None,
+        )
+
+    def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
+        """1: masks end each tile with the last output."""
         return 1
 
-    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int]) -> int:
-        """0: convolutions are implicit matrix products."""
-        return 0
-
-    def fuses_parts(self, parts: int, rows: int) -> bool:
+    def fuses_column_pieces(self, pieces: int, rows: int) -> bool:
         return False
 
     @property

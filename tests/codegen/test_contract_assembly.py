@@ -10,7 +10,6 @@ from contraction_kernels import ConvSpec, conv_kernel, gemm_kernel, weight_gradi
 from mxforge.codegen.llvm.compile import emit_assembly
 from mxforge.codegen.llvm.contract.emit import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
-from mxforge.codegen.llvm.schedule.contract import preferred_block
 from mxforge.codegen.llvm.schedule.kinds import TileSchedule, WeightGradientSchedule
 from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.ir.kernel import Kernel
@@ -66,7 +65,7 @@ def gradient(block: int, taps: int) -> Kernel:
 @pytest.mark.parametrize("target", MULTIPLY_ADD, ids=NAMES.get)
 @pytest.mark.parametrize("kind", ["convolution", "product", "weight gradient", "weight gradient of 1x1"])
 def test_micro_kernel(kind: str, target: CpuTarget) -> None:
-    block = preferred_block(target)
+    block = target.channel_block
     kernels = {
         "convolution": lambda: direct(block),
         "product": lambda: gemm_kernel((), 96, 256, 64),

@@ -19,6 +19,7 @@ from mxforge.codegen.llvm.schedule.contract import conv_sizes, direct_blocks, wi
 from mxforge.codegen.llvm.schedule.describe import ContractionError, ConvShape, describe_contraction
 from mxforge.codegen.llvm.schedule.kinds import DepthwiseSchedule, RegisterTile, TileSchedule, WinogradSchedule
 from mxforge.codegen.llvm.target import AVX2, AVX512
+from mxforge.codegen.llvm.winograd_tiles import usable_tiles
 from mxforge.ir.kernel import Buffer, Cast, Const, Expr, Index, Load, Scalar, affine
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.types import DType, Layout
@@ -261,7 +262,7 @@ def test_winograd_of_other_windows(taps: tuple[int, int], way: Way) -> None:
     x, w = make(case)
     kernel = conv_kernel(case.x, case.w, spec, x_layout=case.x_layout, out_layout=B8)
     shape = shape_of(case)
-    for output in conv_sizes(shape).winograd_tiles:
+    for output in usable_tiles(conv_sizes(shape)):
         schedule = way(winograd_blocks(shape, output, HOST), winograd_tiles(shape, output))
         runner = Runner(kernel, schedule=schedule, values={"x": x, "w": w})
         close(runner.run(), conv_reference(x, w, spec), growth=2 if max(taps) > 3 else 1)
@@ -282,7 +283,7 @@ def test_winograd_of_the_phases_of_an_image(case: Case, way: Way) -> None:
     x, w = make(case)
     shape = shape_of(case)
     assert isinstance(schedule_contraction(shape.kernel, HOST), WinogradSchedule)
-    for output in conv_sizes(shape).winograd_tiles:
+    for output in usable_tiles(conv_sizes(shape)):
         schedule = way(winograd_blocks(shape, output, HOST), winograd_tiles(shape, output))
         close(Runner(shape.kernel, schedule=schedule, values={"x": x, "w": w}).run(), conv_reference(x, w, case.spec))
 

@@ -60,7 +60,7 @@ def test_blocks_between_convolutions() -> None:
 
 
 def test_the_block_is_a_vector_but_no_less_than_eight() -> None:
-    assert [t.channel_block for t in (AVX512, AVX2, NEON)] == [16, 8, 8]
+    assert [t.blocked_layout.block for t in (AVX512, AVX2, NEON)] == [16, 8, 8]
 
 
 def test_a_halo_is_the_union_of_the_readers_halos() -> None:
@@ -91,10 +91,10 @@ def test_tiles_are_chosen_by_size() -> None:
     def tile(outputs: int, **changes: object) -> int:
         window = ConvWindow(outputs=outputs, taps=3, stride=1, dilation=1, interior=1)
         found = replace(sizes, windows=(window, window), **changes)  # type: ignore[arg-type]
-        return AVX512.winograd_tile(found, found.winograd_tiles)
+        return AVX512.conv_tile(found, weight_gradient=False)
 
-    assert (tile(56), tile(7), tile(2)) == (4, 2, 0)
-    assert tile(56, groups=2) == tile(56, channels=8) == tile(56, accumulator=DType.F64) == 0
+    assert (tile(56), tile(7), tile(2)) == (4, 2, 1)
+    assert tile(56, groups=2) == tile(56, channels=8) == tile(56, accumulator=DType.F64) == 1
 
 
 @pytest.mark.parametrize(

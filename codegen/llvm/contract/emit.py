@@ -15,7 +15,6 @@ from ..cpu import Cpu
 from ..emitter import ModuleBuilder
 from ..schedule.contract import (
     conv_sizes,
-    preferred_block,
     schedule_depthwise,
     schedule_direct,
     schedule_dots,
@@ -108,7 +107,7 @@ def direct_place(shape: ConvShape, target: Cpu) -> InputPlace:
     along the window's last axis.
     """
     x = shape.kernel.buffer(shape.x.buffer)
-    block = x.layout.block if x.layout else preferred_block(target)
+    block = x.layout.block if x.layout else target.channel_block
     return input_place(shape, 1 if shape.groups * shape.channels < block and x.layout is None else block)
 
 
@@ -138,7 +137,7 @@ def _emit_depthwise(
             f"{kernel.name}: a depthwise schedule requires one input and one output channel per group"
         )
     x = kernel.buffer(shape.x.buffer)
-    place = input_place(shape, x.layout.block if x.layout else preferred_block(target), blocked=True)
+    place = input_place(shape, x.layout.block if x.layout else target.channel_block, blocked=True)
     axes = (shape.batch, *(w.out for w in shape.windows))
     points = tuple(extent_of(kernel, a) for a in axes)
     walk = Walk(
@@ -168,7 +167,7 @@ def _emit_winograd(
 ) -> Emission:
     kernel, slot = shape.kernel, workspace_slot(shape.kernel)
     x = kernel.buffer(shape.x.buffer)
-    block = x.layout.block if x.layout else preferred_block(target)
+    block = x.layout.block if x.layout else target.channel_block
     sizes, reach = conv_sizes(shape), winograd_reach(shape, schedule.output)
     place = (
         copied_place(shape.images, sizes.space_to_depth.channels, block, reach)

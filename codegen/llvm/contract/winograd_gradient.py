@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from math import prod
 
 from ....ir.lazy_dataclass import dataclass
-from ....ir.target import WINOGRAD_GRADIENT_TILE as TILE
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value
 from ..cpu import Cpu
@@ -25,6 +24,7 @@ from ..schedule.kinds import WinogradGradientSchedule
 from ..schedule.segments import Box
 from ..schedule.weight_gradient import TILES_OF_STEP, gradient_block, gradient_room
 from ..types import F32, I1, I8, I32, I64, PTR, memory_type_of
+from ..winograd_tiles import GRADIENT_TILE as TILE
 from .gradient_operands import Panels, Placed, Rows, aligned, gradient_panels, place_operands, place_result
 from .points import FILL_LANES, fill_table, offset_table, tile_cover
 from .tiles import KERNEL_PARAMETERS, argument, workspace_slot

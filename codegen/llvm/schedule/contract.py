@@ -11,6 +11,7 @@ from ....ir.symbolic import deferred, is_symbolic
 from ....ir.target import ConvSizes, ConvWindow
 from ....ir.types import DType
 from ..cpu import WINOGRAD_VECTORS, Cpu
+from ..winograd_tiles import usable_tiles
 from .describe import Contraction, ConvShape, GemmShape, WindowedOperand, extent_of
 from .kinds import ROWS_OF_STREAM, DepthwiseSchedule, GemvSchedule, RegisterTile, TileSchedule, WinogradSchedule
 from .product import PACKED_ROWS, is_contiguous_along_reduction, is_contiguous_along_rows, is_readable_in_place
@@ -74,11 +75,6 @@ _UNLIMITED = 1 << 60
 _BYTES = (DType.I8, DType.U8)
 
 
-def preferred_block(target: Cpu) -> int:
-    """Channels in a block of a blocked layout: one register of float32, but at least 8."""
-    return max(8, target.lanes())
-
-
 def has_micro_kernel(shape: Contraction) -> bool:
     """True for products that the micro-kernels support: floats summed in float32 or float64, bytes summed in int32."""
     contract, kernel = shape.contract, shape.kernel
@@ -140,7 +136,7 @@ def direct_channels(shape: ConvShape, target: Cpu) -> Channels:
 def winograd_channels(shape: ConvShape, target: Cpu) -> Channels:
     """The filters of a convolution by Winograd."""
     out = shape.kernel.buffer(shape.store.buffer)
-    block, preferred = out.layout.block if out.layout else 1, preferred_block(target)
+    block, preferred = out.layout.block if out.layout else 1, target.channel_block
     lanes = sum_lanes(shape.accumulator, min(block, preferred) if block > 1 else preferred, target)
     return _in_blocks(shape.filters, lanes, max(1, block // lanes))
 
@@ -168,7 +164,7 @@ def schedule_depthwise(shape: ConvShape, target: Cpu) -> DepthwiseSchedule | Non
     if not shape.is_depthwise or not has_micro_kernel(shape):
         return None
     out = shape.kernel.buffer(shape.store.buffer)
-    lanes = sum_lanes(shape.accumulator, out.layout.block if out.layout else preferred_block(target), target)
+    lanes = sum_lanes(shape.accumulator, out.layout.block if out.layout else target.channel_block, target)
     width = shape.windows[-1].extent
     most = max(4, min(8, target.vector_registers - 2 - shape.taps))
     columns = most if is_symbolic(width) else next((c for c in range(most, 3, -1) if width % c == 0), most)
@@ -218,7 +214,7 @@ def schedule_winograd(shape: ConvShape, target: Cpu) -> WinogradSchedule | None:
 
 def _winograd_tile(sizes: ConvSizes, room: tuple[int, ...], target: Cpu) -> int:
     """The tile that the target chooses among those that fit; 0 for none."""
-    return target.winograd_tile(sizes, [m for m in sizes.winograd_tiles if _fits(sizes, m, room)])
+    return target.winograd_tile(sizes, [m for m in usable_tiles(sizes) if _fits(sizes, m, room)])
 
 
 def _fits(sizes: ConvSizes, m: int, room: tuple[int, ...]) -> bool:
@@ -237,7 +233,7 @@ def has_winograd_room(shape: ConvShape, m: int) -> bool:
     """True if Winograd's transforms can compute tiles of m outputs along each axis with several taps, and the input's
     buffer has what they read."""
     sizes = conv_sizes(shape)
-    return m in sizes.winograd_tiles and _fits(sizes, m, _room(shape))
+    return m in usable_tiles(sizes) and _fits(sizes, m, _room(shape))
 
 
 def has_room(operand: WindowedOperand, room: tuple[int, ...]) -> bool:
@@ -344,7 +340,7 @@ def _even_points(nest: TileSchedule, e: Extent, panels: int, most: int, target: 
 def _prefetched(tile: RegisterTile, lanes: int, points: int, target: Cpu, share: float = 1) -> int:
     """Cache lines that each step prefetches, so that the tiles of a block prefetch the next weights once, of which
     memory has a `share`."""
-    lines = ceil(4 * preferred_block(target) * tile.vectors * lanes / 64 * share)
+    lines = ceil(4 * target.channel_block * tile.vectors * lanes / 64 * share)
     return min(_MOST_LINES, -(-lines // -(-points // tile.rows)))
 
 

@@ -15,6 +15,7 @@ from warnings import warn
 from ....ir.kernel import Kernel, contracts
 from ....ir.lazy_dataclass import dataclass
 from ..cpu import Cpu
+from ..winograd_tiles import usable_tiles
 from .contract import (
     Channels,
     conv_sizes,
@@ -239,7 +240,7 @@ def _direct(shape: ConvShape, target: Cpu) -> TileSpace:
 
 
 def _winograd(shape: ConvShape, target: Cpu) -> tuple[WinogradSpace, ...]:
-    sizes = [m for m in conv_sizes(shape).winograd_tiles if has_winograd_room(shape, m)]
+    sizes = [m for m in usable_tiles(conv_sizes(shape)) if has_winograd_room(shape, m)]
     if not sizes:
         return ()
     channels = winograd_channels(shape, target)

@@ -6,10 +6,11 @@ from dataclasses import replace
 from math import prod
 
 from ....ir.symbolic import deferred, is_symbolic
-from ....ir.target import WINOGRAD_GRADIENT_TILE, ConvSizes, ConvWindow
+from ....ir.target import ConvSizes, ConvWindow
 from ....ir.types import DType
 from ..cpu import Cpu
-from .contract import has_room, preferred_block, sum_lanes
+from ..winograd_tiles import GRADIENT_TILE, usable_gradient_tiles
+from .contract import has_room, sum_lanes
 from .describe import WeightGradientShape
 from .kinds import DepthwiseGradientSchedule, WeightGradientSchedule, WinogradGradientSchedule
 from .registers import choose_tiles
@@ -37,7 +38,7 @@ _COLUMNS = 6
 def gradient_block(shape: WeightGradientShape, target: Cpu) -> int:
     """Filters in a block of the cotangent."""
     layout = shape.kernel.buffer(shape.cotangent.x.buffer).layout
-    return layout.block if layout else preferred_block(target)
+    return layout.block if layout else target.channel_block
 
 
 def schedule_weight_gradient(shape: WeightGradientShape, target: Cpu) -> WeightGradientSchedule | None:
@@ -115,7 +116,7 @@ def gradient_sizes(shape: WeightGradientShape) -> ConvSizes:
 
 def gradient_room(shape: WeightGradientShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Positions of the data and of the cotangent that Winograd's tiles read along each axis."""
-    outputs = tuple(WINOGRAD_GRADIENT_TILE * -(-w.extent // WINOGRAD_GRADIENT_TILE) for w in shape.windows)
+    outputs = tuple(GRADIENT_TILE * -(-w.extent // GRADIENT_TILE) for w in shape.windows)
     return tuple(n + 2 for n in outputs), outputs
 
 
@@ -124,7 +125,7 @@ def schedule_winograd_gradient(shape: WeightGradientShape, target: Cpu) -> Winog
     if is_symbolic(shape.images) or any(is_symbolic(w.extent) for w in shape.windows):
         return None
     sizes = gradient_sizes(shape)
-    if not has_winograd_gradient_room(shape) or not target.winograd_tile(sizes, sizes.winograd_gradient_tiles):
+    if not has_winograd_gradient_room(shape) or not target.winograd_tile(sizes, usable_gradient_tiles(sizes)):
         return None
     return winograd_gradient_forms(shape, target)[0]
 
@@ -132,12 +133,12 @@ def schedule_winograd_gradient(shape: WeightGradientShape, target: Cpu) -> Winog
 def has_winograd_gradient_room(shape: WeightGradientShape) -> bool:
     """True if F(4x4, 3x3) can compute the gradient, and the halos of blocked operands have room for its tiles."""
     operands = zip((shape.data, shape.cotangent), gradient_room(shape), strict=True)
-    return bool(gradient_sizes(shape).winograd_gradient_tiles) and all(has_room(o, n) for o, n in operands)
+    return bool(usable_gradient_tiles(gradient_sizes(shape))) and all(has_room(o, n) for o, n in operands)
 
 
 def gradient_tiles(shape: WeightGradientShape) -> int:
     """The tiles of all images."""
-    return shape.images * prod(-(-w.extent // WINOGRAD_GRADIENT_TILE) for w in shape.windows)
+    return shape.images * prod(-(-w.extent // GRADIENT_TILE) for w in shape.windows)
 
 
 def winograd_gradient_forms(shape: WeightGradientShape, target: Cpu) -> tuple[WinogradGradientSchedule, ...]:

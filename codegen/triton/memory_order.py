@@ -1,0 +1,30 @@
+"""Orders the axes of a kernel as memory has them: programs and threads that follow each other access neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.kernel import AxisKind, Kernel
+from .accesses import Access, accesses
+
+
+def in_memory_order(kernel: Kernel) -> Kernel:
+    """The same kernel with its axes in the order of decreasing strides, if a buffer is channels-last. (Graphs index
+    tensors channels first, so the order of row-major kernels is that of memory already.)
+
+    The strides are those of a result, and for axes that no result has those of an operand, channels-last ones first.
+    """
+    layouts = {b.name: b.layout for b in kernel.buffers}
+    if not any(layouts.values()):
+        return kernel
+    written = {b.name for b in kernel.buffers if b.written}
+
+    def rank(access: Access) -> tuple[bool, bool]:
+        return access.buffer not in written, layouts[access.buffer] is None
+
+    strides: dict[str, int] = {}
+    for access in sorted(accesses(kernel), key=rank):
+        for axis, stride in access.strides:
+            strides.setdefault(axis, abs(stride.constant or 0))
+    axes = sorted(kernel.axes, key=lambda a: (a.kind is AxisKind.REDUCE, -strides.get(a.name, 0)))
+    return replace(kernel, axes=tuple(axes))
