@@ -47,6 +47,7 @@ class Emission:
     equal kernels, whose buffers can have different names, share an emission.
     `cleared` are the positions of buffers with halos, of any content before, which the first launches zero.
     `fallback` is the reason why a contraction runs as plain loops.
+    `saves_products`: the launches do fewer multiply-adds than the definition of their contraction.
     `operands` are the positions of the buffers that the launches take; None for all, in order. A buffer can occur more
     than once.
     """
@@ -55,6 +56,7 @@ class Emission:
     workspace: int = 0
     packings: tuple[tuple[int, Packing], ...] = ()
     fallback: str = ""
+    saves_products: bool = False
     operands: tuple[int, ...] | None = None
     extents: tuple[int, ...] = ()
     cleared: tuple[int, ...] = ()

@@ -74,7 +74,7 @@ def _with_work(row: Row, work: Work | None, share: float) -> Row:
         multiply_adds=share * work.multiply_adds,
         operations=share * work.operations,
         nbytes=share * work.nbytes,
-        winograd=work.is_winograd,
+        winograd=work.saves_products,
     )
 
 

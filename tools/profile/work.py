@@ -8,7 +8,6 @@ from math import prod
 
 from ...codegen.driver import Compilation
 from ...codegen.emission import Packing
-from ...codegen.llvm.contract.winograd_pack import WinogradFilters
 from ...codegen.lower import lower_region
 from ...ir.dialects.core import (
     LQ,
@@ -44,12 +43,12 @@ _UNKNOWN = (While, Cond, HostCallback, Cholesky, TriangularSolve, LU, LQ, Symmet
 @dataclass(frozen=True)
 class Work:
     """`multiply_adds` are those of convolutions and matrix products, `others` the operations on single elements.
-    `is_winograd`: a convolution does fewer multiply-adds than its definition, which is counted."""
+    `saves_products`: a convolution does fewer multiply-adds than its definition, which is counted."""
 
     multiply_adds: int = 0
     others: int = 0
     nbytes: int = 0
-    is_winograd: bool = False
+    saves_products: bool = False
 
     @property
     def operations(self) -> int:
@@ -101,11 +100,12 @@ def regions(compiled: Compilation) -> list[Region]:
     assert count == len(compiled.program.computations)
     found += [Region((n,), Work(nbytes=v.type.nbytes + p.nbytes)) for (v, p), n in moves.items()]
     nodes = {step.node: step.nodes for step in compiled.steps}
+    saving = {step.node for step in compiled.steps if step.emission.saves_products}
     for node, numbers in launched.items():
         joins = concat_of(node) is not None  # its steps copy the pieces that are not computed in place
         moved = Work(nbytes=copied[node]) if joins else None
         work = moved or _work(nodes[node], packed.get(node, {}), compiled.sharing)
-        found.append(Region(tuple(numbers), work))
+        found.append(Region(tuple(numbers), work and replace(work, saves_products=node in saving)))
     return sorted(found, key=lambda region: region.launches)
 
 
@@ -125,8 +125,7 @@ def _work(nodes: Sequence[Node], packed: dict[Value, Packing], sharing: Sharing)
     products, others = _operations(nodes, 1)
     if others is None:
         return None
-    winograd = any(isinstance(packing, WinogradFilters) for packing in packed.values())
-    return Work(products, others, _bytes(nodes, packed, sharing), winograd)
+    return Work(products, others, _bytes(nodes, packed, sharing))
 
 
 # --- operations -------------------------------------------------------------------------------------------------------

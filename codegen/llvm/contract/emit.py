@@ -189,7 +189,8 @@ def _emit_winograd(
     )
     packing = winograd_filters(shape, schedule, kinds, place.block, problem)
     size = used + winograd_workspace(shape, schedule, place.block, target)
-    return Emission((*copies, *nest.emit(symbol), *finish), size * 4, ((problem.w_slot, packing),))
+    launches = (*copies, *nest.emit(symbol), *finish)
+    return Emission(launches, size * 4, ((problem.w_slot, packing),), saves_products=True)
 
 
 def _winograd_copy(

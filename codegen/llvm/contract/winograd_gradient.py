@@ -48,8 +48,9 @@ def emit_winograd_gradient(
     data, cotangent, copies, used = place_operands(shape, block, block, target, module, symbol, room)
     out, finish, used = place_result(shape, module, f"{symbol}.finish", used)
     nest = _Nest(module, shape, schedule, data, cotangent, out, used)
-    launches = nest.emit(symbol)
-    return Emission((*copies, *launches, *finish), used + nest.shared_bytes + nest.worker_bytes * target.threads)
+    launches = (*copies, *nest.emit(symbol), *finish)
+    workspace = used + nest.shared_bytes + nest.worker_bytes * target.threads
+    return Emission(launches, workspace, saves_products=True)
 
 
 @dataclass(frozen=True, slots=True)
