@@ -98,6 +98,12 @@ class Target(Capabilities, Protocol):
         ...
 
     @property
+    def concurrent(self) -> bool:
+        """True if threads can compile programs for this target at the same time. False if the compilation of one uses
+        all processors, or tables that threads cannot share."""
+        ...
+
+    @property
     def dynamic(self) -> DynamicTarget | None:
         """The target of programs for any shapes; None if all programs of this target have fixed shapes."""
         ...

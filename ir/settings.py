@@ -24,6 +24,7 @@ class Settings:
     target: str = "cpu"  # reference | cpu
     cpu: str = "host"  # processor to compile for: host, x86-64-v3 or x86-64-v4
     tuning: Path | None = None  # file of tuned schedules; off: use none, not even those of the disk cache
+    compile_processes: int = 0  # compile kernels for GPUs; 0: one for each core, 1: none but this process
     num_threads: int = 0  # threads of the pool; 0: OMP_NUM_THREADS, else the cores available to this process
     cache: bool = True  # keep compiled code on disk
     cache_dir: Path | None = None  # default: $XDG_CACHE_HOME/mxforge or ~/.cache/mxforge

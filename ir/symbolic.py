@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import operator
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -231,30 +232,36 @@ class Trace:
 
 
 _HASH = 0x53594D
-_by_name, _guarded = False, True
+
+
+class _Modes(threading.local):
+    """How symbolic numbers behave in a thread: threads can compile at the same time."""
+
+    by_name, guarded = False, True
+
+
+_modes = _Modes()
 
 
 @contextmanager
 def named_symbols() -> Generator[None]:
     """Inside, the text of a symbolic number is its name, without a guard: for keys valid within the trace."""
-    global _by_name  # noqa: PLW0603  (compilations hold a lock)
-    before, _by_name = _by_name, True
+    before, _modes.by_name = _modes.by_name, True
     try:
         yield
     finally:
-        _by_name = before
+        _modes.by_name = before
 
 
 @contextmanager
 def without_guards() -> Generator[None]:
     """Inside, symbolic numbers are equal only if they are equal for all extents, and no guard is recorded: for tables
     that can miss equal keys."""
-    global _guarded  # noqa: PLW0603
-    before, _guarded = _guarded, False
+    before, _modes.guarded = _modes.guarded, False
     try:
         yield
     finally:
-        _guarded = before
+        _modes.guarded = before
 
 
 class Symbol:
@@ -275,10 +282,10 @@ class Symbol:
         return _HASH  # the same for all symbols: comparing keys records a guard
 
     def __repr__(self) -> str:
-        return self.name if _by_name else repr(self.pinned())
+        return self.name if _modes.by_name else repr(self.pinned())
 
     def __format__(self, specification: str) -> str:
-        return self.name if _by_name else format(self.pinned(), specification)
+        return self.name if _modes.by_name else format(self.pinned(), specification)
 
     def __bool__(self) -> bool:
         return self.trace.test("!=", self, 0)
@@ -322,7 +329,7 @@ def _arithmetic(operation: str, *, swapped: bool) -> Callable[[Symbol, Any], Any
 
 def _comparison(operation: str) -> Callable[[Symbol, Any], Any]:
     def method(self: Symbol, other: Any) -> Any:
-        if not _guarded and operation in ("==", "!="):
+        if not _modes.guarded and operation in ("==", "!="):
             return (_polynomial(self) == _polynomial(other)) is (operation == "==")
         return self.trace.test(operation, self, other) if isinstance(other, int | float) else NotImplemented
 

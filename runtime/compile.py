@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ..codegen.target import DynamicTarget, Target
 from ..ir.caches import Cache
@@ -44,7 +44,8 @@ _hashes: WeakKeyDictionary[Graph, str] = WeakKeyDictionary()
 _programs: Cache[_Key, Runnable] = Cache("programs", _REMEMBERED, lambda p: p.own_bytes, _REMEMBERED_BYTES)
 _families: Cache[tuple[str, str, str, Options], DynamicPrograms] = Cache("dynamic programs", 256)
 
-_compiling = ForkSafeLock()
+_locks: WeakValueDictionary[Hashable, ForkSafeLock] = WeakValueDictionary()
+_locking = ForkSafeLock()
 _captures: list[CodeStore] = []  # of `storing_kernels`
 
 
@@ -145,7 +146,7 @@ class _DynamicCompiler:
     def compile(self, graph: Graph) -> DynamicProgram:
         from ..codegen.dynamic import compile_dynamic
 
-        with _compiling, collection_paused():
+        with _alone(self.target, self.family), collection_paused():
             return compile_dynamic(graph, self.target, self.options, kernel_store(self.device))
 
     def watched(self, graph: Callable[[], Graph], made: Runnable) -> Runnable:
@@ -167,7 +168,7 @@ def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
     if found is not None:
         return found
     in_memory = device.name, settings().target, key
-    with _compiling:
+    with _alone(device.target, key):
         found = _programs.find(in_memory)  # another thread can have compiled it in the meantime
         if found is None:
             program = compile_program(graph, options, device)
@@ -247,11 +248,21 @@ def _stored(stored: StoredProgram, device: Device) -> Runnable | None:
 
 
 def compile_program(graph: Graph, options: Options, device: Device) -> Program:
-    """Run the compiler, for one graph at a time: LLVM uses all processors for one."""
+    """Run the compiler."""
     from ..codegen.driver import compile_graph
 
-    with _compiling, collection_paused():
+    with _alone(device.target, object()), collection_paused():
         return compile_graph(graph, device.target, options, kernel_store(device))
+
+
+@contextmanager
+def _alone(target: Target, what: Hashable) -> Generator[None]:
+    """Run the body while no other thread compiles `what`, or anything for a target that is not concurrent."""
+    with _locking:
+        name = what if target.concurrent else target.name
+        lock = _locks.get(name) or _locks.setdefault(name, ForkSafeLock())
+    with lock:
+        yield
 
 
 def kernel_store(device: Device) -> CodeStore:

@@ -10,6 +10,7 @@ import pytest
 
 # Set before mxforge is imported, which reads its settings once.
 os.environ["MXFORGE_VERIFY"] = "1"
+os.environ["MXFORGE_COMPILE_PROCESSES"] = "1"  # the kernels of tests take less time than to start a process
 CACHE = os.environ["MXFORGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="mxforge-tests-")
 
 

@@ -72,6 +72,11 @@ class CpuTarget(Cpu):
         return f"{self.triple}\0{self.cpu}\0{self.features}"
 
     @property
+    def concurrent(self) -> bool:
+        """False: LLVM uses all processors for one program."""
+        return False
+
+    @property
     def dynamic(self) -> CpuTarget:
         """This CPU without tuned schedules, on which code for any shape does not depend."""
         return self.untuned

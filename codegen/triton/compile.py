@@ -12,12 +12,20 @@ import importlib.metadata
 import inspect
 import linecache
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.lazy_dataclass import dataclass
+from ...ir.locks import ForkSafeLock
 from .cubin import KernelResources, read_resources
 from .emit import TritonSource
 from .gpu import Gpu
+from .kernel_code import KernelCode
+
+if TYPE_CHECKING:
+    from .target import GpuTarget
+
+_in_triton = ForkSafeLock()
+"""Held while Triton compiles in this process: it has tables that threads cannot share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +44,19 @@ class CompiledKernel:
     resources: KernelResources
 
 
+def compile_kernel(source: TritonSource, target: GpuTarget) -> KernelCode:
+    """The kernel in the form that the target's devices load. Raises the errors of `compile_triton`."""
+    parameters, warps = tuple(kind for _, kind in source.signature), source.schedule.num_warps
+    with _in_triton:
+        if target.form == "ttir":
+            text = lower_to_ttir(source, target)
+            return KernelCode(source.name, "ttir", parameters, warps, 0, text.encode())
+        compiled = compile_triton(source, target)
+    return KernelCode(source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin)
+
+
 def compile_triton(source: TritonSource, target: Gpu) -> CompiledKernel:
-    """Compile for `target`.
+    """Compile for `target`, in one thread at a time.
 
     ModuleNotFoundError if Triton is not installed; ValueError if the kernel needs more shared memory than a block has.
     """

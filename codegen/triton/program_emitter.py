@@ -17,7 +17,6 @@ from ..emission import Emission, LaunchSpec, Packing
 from ..observe import observe_kernel, observe_text
 from ..statistics import statistics
 from ..target import ALIGNED_BYTES
-from .compile import compile_triton, lower_to_ttir
 from .emit import TritonSource, emit_triton
 from .kernel_code import KernelCode
 from .schedule import schedule_triton
@@ -68,29 +67,26 @@ class TritonEmitter:
         return None
 
     def code(self) -> tuple[bytes, ...]:
-        return tuple(self._stored(source) for source in self.sources.values())
-
-    def _stored(self, source: TritonSource) -> bytes:
-        """The code of a kernel from the store, or compiled."""
-        store = self.context.kernels
-        code = store.find(source.identity)
-        if code is None:
-            code = self._compiled(source).to_bytes()
+        store, sources = self.context.kernels, list(self.sources.values())
+        known = {source.name: store.find(source.identity) for source in sources}
+        missing = [source for source in sources if known[source.name] is None]
+        for source, kernel in zip(missing, self._compiled(missing), strict=True):
+            known[source.name] = code = kernel.to_bytes()
             store.add(source.identity, code)
-        return code
+        return tuple(code for code in known.values() if code is not None)
 
-    def _compiled(self, source: TritonSource) -> KernelCode:
-        statistics.modules += 1
+    def _compiled(self, sources: Sequence[TritonSource]) -> list[KernelCode]:
+        """The kernels that the store does not have. The first call imports Triton or starts processes."""
+        if not sources:
+            return []
+        from .parallel import compile_kernels
+
         start = time.perf_counter()
-        observe_text(source.name, "py", source.text, _SOURCE, self.context)
-        parameters = tuple(kind for _, kind in source.signature)
-        warps = source.schedule.num_warps
-        if self.target.form == "ttir":
-            text = lower_to_ttir(source, self.target)
-            kernel = KernelCode(source.name, "ttir", parameters, warps, 0, text.encode())
-        else:
-            compiled = compile_triton(source, self.target)
-            kernel = KernelCode(source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin)
-        self.context.dump(source.name, self.target.form, kernel.code)
+        for source in sources:
+            observe_text(source.name, "py", source.text, _SOURCE, self.context)
+        kernels = compile_kernels(sources, self.target)
+        for kernel in kernels:
+            self.context.dump(kernel.name, kernel.form, kernel.code)
+        statistics.modules += len(kernels)
         self.context.trace.append(("triton", time.perf_counter() - start))
-        return kernel
+        return kernels

@@ -76,6 +76,11 @@ class GpuTarget(Gpu):
         return self.identity
 
     @property
+    def concurrent(self) -> bool:
+        """True: other processes compile the kernels (`parallel.py`)."""
+        return True
+
+    @property
     def dynamic(self) -> None:
         return None
 
