@@ -184,8 +184,8 @@ def _needed_halos(node: Node, target: Capabilities) -> tuple[Halo, ...]:
     op = node.op
     assert isinstance(op, Conv | ConvWeightGradient)
     if isinstance(op, Conv) and any(d != 1 for d in op.lhs_dilation):
-        apart = zip(op.padding, op.lhs_dilation, strict=True)
-        return (tuple((max(0, lo // d), max(0, -(-hi // d))) for (lo, hi), d in apart),)
+        sides = zip(op.padding, op.lhs_dilation, strict=True)
+        return (tuple((max(0, lo // d), max(0, -(-hi // d))) for (lo, hi), d in sides),)
     sizes = conv_sizes(node)
     tile = int(deferred(_tile, target, sizes, isinstance(op, ConvWeightGradient)))
     rooms = [-w.outputs % w.tile(tile) for w in sizes.windows]
@@ -273,8 +273,8 @@ class _Relayouter:
     def _as(self, b: GraphBuilder, value: Value, layout: Layout | None) -> Value:
         if value.type.layout == layout:
             return value
-        found = self.copies.get((value, layout))
-        if found is None:
-            found = b.add_node(Relayout(layout), value, name=value.node.name if value.node else value.name)
-            self.copies[value, layout] = found
-        return found
+        copy = self.copies.get((value, layout))
+        if copy is None:
+            copy = b.add_node(Relayout(layout), value, name=value.node.name if value.node else value.name)
+            self.copies[value, layout] = copy
+        return copy

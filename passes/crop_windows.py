@@ -60,5 +60,5 @@ def _used_taps(op: Conv, k: int, x: Sequence[int], window: Sequence[int], out: S
         first = max(0, -(at // stride))  # the first output that reads position 0 or a later one
         return first < outputs and first * stride + at < size
 
-    found = [t for t in range(taps) if meets(t)]
-    return (found[0], found[-1] + 1) if found else (0, taps)
+    used = [t for t in range(taps) if meets(t)]
+    return (used[0], used[-1] + 1) if used else (0, taps)

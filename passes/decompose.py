@@ -62,6 +62,6 @@ def _decompose(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Repl
         results = node.op.to_core(b, *operands)
     except (TypeError, ValueError, GraphError) as error:
         raise GraphError(f"{node.describe()}: {error}") from error
-    for made in b.nodes[first:]:
-        made.name = made.name or node.name
+    for added in b.nodes[first:]:
+        added.name = added.name or node.name
     return results[: len(node.outputs)]

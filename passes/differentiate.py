@@ -88,13 +88,13 @@ class _Saving:
         self.pulled: dict[Node, Pulled] = {}
         self.moved: dict[Node, tuple[Value, ...]] = {}
 
-    def rule(self, b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
+    def rule(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
         """The differentiation rule for `pull_back`, for every node."""
         pull_back = _CONTROL.get(type(node.op))
         if pull_back is None:
-            return vjp_of(b, node, given, needed)
-        found = self.pulled[node] = pull_back(b, node, given, needed, _split_by_cut)
-        return found.cotangents
+            return vjp_of(b, node, cotangents, needed)
+        pulled = self.pulled[node] = pull_back(b, node, cotangents, needed, _split_by_cut)
+        return pulled.cotangents
 
     def replace_nodes(self, graph: Graph) -> Graph:
         """The graph with each loop and branch whose residuals are read replaced by the nodes that save them."""
@@ -110,9 +110,9 @@ class _Saving:
             return None
         new = dict(zip(node.inputs, operands, strict=True))
         for other in pulled.saving:
-            made = b.node(other.op, *(new[v] for v in other.inputs), name=other.name, location=other.location)
-            self.moved[other] = made.outputs
-            new.update(zip(other.outputs, made.outputs, strict=True))
+            copy = b.node(other.op, *(new[v] for v in other.inputs), name=other.name, location=other.location)
+            self.moved[other] = copy.outputs
+            new.update(zip(other.outputs, copy.outputs, strict=True))
         return [new[v] for v in pulled.results]
 
 

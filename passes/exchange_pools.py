@@ -62,8 +62,8 @@ class _Exchange:
         if not _is_sum(pool) or prod(pool.op.strides) > 1:
             return None
         y = b.node(node.op, new_pool.inputs[0], w, name=node.name, location=node.location).outputs[0]
-        found = _sums(b, pool, y)
-        return found if scale is None else b.mul(found, b.broadcast(scale, found.type.shape, ()))
+        sums = _sums(b, pool, y)
+        return sums if scale is None else b.mul(sums, b.broadcast(scale, sums.type.shape, ()))
 
 
 def _pool_first(b: CoreBuilder, node: Node, x: Value) -> Value | None:

@@ -68,9 +68,9 @@ class _Folder:
             vector = self._channel_vector(other, y)
             if vector is None:
                 continue
-            found = self._scale(b, y, vector) if node.op.op is ScalarOp.MUL else self._shift(b, y, vector)
-            if found is not None:
-                return found
+            folded = self._scale(b, y, vector) if node.op.op is ScalarOp.MUL else self._shift(b, y, vector)
+            if folded is not None:
+                return folded
         return None
 
     def _channel_vector(self, value: Value, like: Value) -> Value | None:

@@ -194,17 +194,17 @@ class _Fuser:
 
     def _moves_of(self, value: Value, parameters: Container[Value]) -> list[Node]:
         """The nodes that make `value` of a parameter, from the last to the first, if all of them move elements."""
-        found: list[Node] = []
+        moves: list[Node] = []
         while value not in parameters:
             node = value.node
             if node is None or not node.inputs:
                 return []
             if isinstance(node.op, Transpose | Reverse | Slice):
-                found.append(node)
+                moves.append(node)
             elif kind_of(node) is not Kind.VIRTUAL:
                 return []
             value = node.inputs[0]
-        return found
+        return moves
 
     def _can_have_results(self, before: Group, own: Group) -> bool:
         """True if both groups together have few results, computed elementwise."""

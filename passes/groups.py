@@ -42,13 +42,13 @@ def find_dataflow(graph: Graph) -> Dataflow:
     readers: dict[Node, list[Node]] = {}
     source: dict[Value, Node] = {}
     for node in graph.nodes:
-        found = list(dict.fromkeys(source[v] for v in reversed(node.inputs) if v in source))
+        sources = list(dict.fromkeys(source[v] for v in reversed(node.inputs) if v in source))
         if kind_of(node) is Kind.VIRTUAL:
-            source.update((v, found[0]) for v in node.outputs if found)
+            source.update((v, sources[0]) for v in node.outputs if sources)
             continue
-        producers[node], readers[node] = found, []
+        producers[node], readers[node] = sources, []
         source.update((v, node) for v in node.outputs)
-        for producer in found:
+        for producer in sources:
             readers[producer].append(node)
     leaving = frozenset(source[v] for v in graph.outputs if v in source)
     return Dataflow(producers=producers, readers=readers, leaving=leaving)

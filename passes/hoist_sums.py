@@ -41,7 +41,7 @@ def _hoist(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacem
 def _sums(op: Scan) -> dict[int, Dot | None]:
     """The carries that are only sums, with the value added in each step: a product of the loop, or None for zero."""
     users = op.body.users()
-    found: dict[int, Dot | None] = {}
+    sums: dict[int, Dot | None] = {}
     for i, carry in enumerate(op.body.inputs[: op.carries]):
         total = op.body.outputs[i]
         term = _term(total, carry)
@@ -49,10 +49,10 @@ def _sums(op: Scan) -> dict[int, Dot | None]:
         if term is None or read:
             continue
         if splat(term) == 0:
-            found[i] = None
+            sums[i] = None
         elif term.node is not None and isinstance(term.node.op, Dot) and _is_hoisted(op, term):
-            found[i] = term.node.op
-    return found
+            sums[i] = term.node.op
+    return sums
 
 
 def _term(total: Value, carry: Value) -> Value | None:
@@ -114,8 +114,8 @@ class _Loop:
         new = {v: b.input(v.type, v.name) for i, v in enumerate(body.inputs) if i not in self.sums}
         outputs = (*(body.outputs[i] for i in self.kept), *self.stacked)
         for node in without_dead_nodes(replace(body, outputs=outputs)).nodes:
-            made = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
-            new.update(zip(node.outputs, made.outputs, strict=True))
+            copy = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
+            new.update(zip(node.outputs, copy.outputs, strict=True))
         return b.build([new[v] for v in outputs])
 
     def _product(self, dot: Dot, x: Value, y: Value) -> Value:

@@ -47,13 +47,13 @@ class JoinProducts(Pass):
 
 def _candidates(graph: Graph) -> dict[Value, list[Node]]:
     """Products of few rows by their right operand, of those that at least three have."""
-    found: dict[Value, list[Node]] = {}
+    products: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         if isinstance(node.op, Dot) and _has_few_rows(node, node.op):
-            same = found.setdefault(node.inputs[1], [])
+            same = products.setdefault(node.inputs[1], [])
             if not same or same[0].op == node.op:
                 same.append(node)
-    return {weights: nodes for weights, nodes in found.items() if len(nodes) >= _FEWEST}
+    return {weights: nodes for weights, nodes in products.items() if len(nodes) >= _FEWEST}
 
 
 def _has_few_rows(node: Node, op: Dot) -> bool:
@@ -66,15 +66,15 @@ def _has_few_rows(node: Node, op: Dot) -> bool:
 
 def _independent(graph: Graph, products: Sequence[Node]) -> list[Node]:
     """The products that depend on none of those before them in this list."""
-    wanted, found = set(products), list[Node]()
+    wanted, independent = set(products), list[Node]()
     reached: set[Value] = set()
     for node in graph.nodes:
         if not reached.isdisjoint(node.inputs):
             reached.update(node.outputs)
         elif node in wanted:
-            found.append(node)
+            independent.append(node)
             reached.update(node.outputs)
-    return found
+    return independent
 
 
 def _operands_first(graph: Graph, members: Sequence[Node]) -> Graph:
@@ -140,10 +140,10 @@ def _bias(node: Node, product: Node) -> Value | None:
 
 def _rows(b: CoreBuilder, product: Value, members: Sequence[Node]) -> dict[Node, Value]:
     """The results of `members`, in this order, which are the rows of `product`."""
-    found: dict[Node, Value] = {}
+    rows: dict[Node, Value] = {}
     at = 0
     for node in members:
         count = node.outputs[0].type.shape[0]
-        found[node] = b.slice_axis(product, 0, at, at + count)
+        rows[node] = b.slice_axis(product, 0, at, at + count)
         at += count
-    return found
+    return rows

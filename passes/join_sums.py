@@ -56,7 +56,7 @@ class _Sum:
 def _sums(graph: Graph) -> list[_Sum]:
     """The results of the graph that are sums, and that no node reads: they can be computed last."""
     users = graph.users()
-    found: list[_Sum] = []
+    sums: list[_Sum] = []
     for result in dict.fromkeys(graph.outputs):
         if users[result] or not _is_sum(result):
             continue
@@ -66,8 +66,8 @@ def _sums(graph: Graph) -> list[_Sum]:
         terms = [t for t in terms if t.op == terms[0].op]
         if terms:
             members = set(terms)
-            found.append(_Sum(result, terms[0].op, terms, [v for v in leaves if v.node not in members]))
-    return found
+            sums.append(_Sum(result, terms[0].op, terms, [v for v in leaves if v.node not in members]))
+    return sums
 
 
 def _is_sum(value: Value) -> bool:
@@ -76,15 +76,15 @@ def _is_sum(value: Value) -> bool:
 
 def _leaves(result: Value, single: set[Value]) -> list[Value]:
     """What `result` adds up, through sums that nothing else reads."""
-    found: list[Value] = []
+    leaves: list[Value] = []
     pending = [result]
     while pending:
         value = pending.pop()
         if value.node is not None and _is_sum(value) and (value is result or value in single):
             pending.extend(reversed(value.node.inputs))
         else:
-            found.append(value)
-    return found
+            leaves.append(value)
+    return leaves
 
 
 def _is_term(node: Node) -> bool:
@@ -145,11 +145,11 @@ class _Joined:
         return list(terms)
 
     def _rows(self, values: list[Value]) -> Value:
-        found = self._known(values)
-        if found is None:
-            found = whole_of(values, self.b)
-            self.wholes.append((values, found))
-        return found
+        rows = self._known(values)
+        if rows is None:
+            rows = whole_of(values, self.b)
+            self.wholes.append((values, rows))
+        return rows
 
     def _known(self, values: list[Value]) -> Value | None:
         """The rows of `values` as a part of a tensor that is known."""

@@ -47,15 +47,15 @@ class MinimumCut(Generic[V]):
 
     def sink_side(self) -> set[V]:
         """The vertices on the sink's side."""
-        found: set[V] = set()
+        side: set[V] = set()
         for component in self._components():
             if self._to_sink.keys().isdisjoint(component):
                 continue
             if self._from_source.keys().isdisjoint(component):
-                found.update(component)
+                side.update(component)
             else:
-                found |= set(component) - self._source_side(component)
-        return found
+                side |= set(component) - self._source_side(component)
+        return side
 
     def _components(self) -> Iterator[list[V]]:
         """The vertices of each weakly connected component."""

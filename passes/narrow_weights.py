@@ -62,8 +62,8 @@ class _Narrower:
         ]
         if not narrow:
             return None
-        given = [b.cast(v, self.dtype) if i in narrow else v for i, v in enumerate(operands)]
-        return b.node(replace(op, body=self._body(op.body, narrow)), *given).outputs
+        rounded = [b.cast(v, self.dtype) if i in narrow else v for i, v in enumerate(operands)]
+        return b.node(replace(op, body=self._body(op.body, narrow)), *rounded).outputs
 
     def _body(self, body: Graph, narrow: Sequence[int]) -> Graph:
         """The body with these inputs in the narrow dtype."""
@@ -73,8 +73,8 @@ class _Narrower:
         narrowed = {body.inputs[i] for i in narrow}
         for node in body.nodes:
             op = node.op if narrowed.isdisjoint(node.inputs) else _with_float32_sums(node)
-            made = b.node(op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
-            new.update(zip(node.outputs, made.outputs, strict=True))
+            copy = b.node(op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
+            new.update(zip(node.outputs, copy.outputs, strict=True))
         return b.build([new[v] for v in body.outputs])
 
 

@@ -71,13 +71,13 @@ class _Joint:
         """The nodes that the backward graph must compute: nodes that depend on a cotangent, nodes with their own kernel
         that the forward graph does not need, and all nodes that depend on these."""
         reached = set(self.cotangents)
-        found: set[Node] = set()
+        late: set[Node] = set()
         for node in self.graph.nodes:
             unneeded = node not in self.forward and recomputing_cost(node) is None
             if unneeded or not reached.isdisjoint(node.inputs):
-                found.add(node)
+                late.add(node)
                 reached.update(node.outputs)
-        return found
+        return late
 
     def is_late(self, value: Value) -> bool:
         """True if only the backward graph computes or receives the value."""
@@ -101,12 +101,12 @@ def _producers(values: Iterable[Value], among: set[Node]) -> list[Node]:
 def _needed(nodes: Sequence[Node], values: Iterable[Value]) -> set[Node]:
     """The nodes that `values` depend on."""
     live = set(values)
-    found: set[Node] = set()
+    needed: set[Node] = set()
     for node in reversed(nodes):
         if not live.isdisjoint(node.outputs):
-            found.add(node)
+            needed.add(node)
             live.update(node.inputs)
-    return found
+    return needed
 
 
 def _with_operands(node: Node, recomputed: set[Node], done: set[Node]) -> Iterator[Node]:
@@ -158,13 +158,13 @@ class _Cut:
     def _readers(self) -> dict[Value, list[Node]]:
         """The nodes that read each value of the forward graph for the gradients."""
         graph = self.graph
-        found: dict[Value, list[Node]] = {}
+        readers: dict[Value, list[Node]] = {}
         for node in (n for n in graph.graph.nodes if n in graph.needed):
             for value in dict.fromkeys(node.inputs):
                 if not graph.is_late(value):
-                    found.setdefault(value, []).append(node)
-        found.update((v, []) for v in graph.results if v not in found and not graph.is_late(v))
-        return found
+                    readers.setdefault(value, []).append(node)
+        readers.update((v, []) for v in graph.results if v not in readers and not graph.is_late(v))
+        return readers
 
     def _add_node(self, node: Node) -> None:
         self.cut.add_vertex(node)
@@ -185,12 +185,12 @@ class _Cut:
 
     def _read_by_kernels(self, nodes: Collection[Node]) -> set[Value]:
         """Values that nodes of `nodes` read from memory, directly or through moves."""
-        found: set[Value] = set()
+        read: set[Value] = set()
         for node in reversed(self.graph.graph.nodes):
             reads = node in nodes and reads_memory(node)
-            if reads or (moves_only(node) and not found.isdisjoint(node.outputs)):
-                found.update(node.inputs)
-        return found
+            if reads or (moves_only(node) and not read.isdisjoint(node.outputs)):
+                read.update(node.inputs)
+        return read
 
     def _add_value(self, value: Value) -> None:
         readers, cost = self.readers[value], self.price * keeping_cost(value, value in self.stored)
@@ -214,9 +214,9 @@ class _Cut:
 
 
 def _split(graph: _Joint, order: Sequence[Node], places: dict[Value, Source]) -> Split:
-    made = {v for n in order for v in n.outputs} | graph.cotangents.keys()
+    computed = {v for n in order for v in n.outputs} | graph.cotangents.keys()
     states = [graph.inputs[i] for i in graph.updated_late]
-    read = dict.fromkeys(v for v in chain(*(n.inputs for n in order), graph.results, states) if v not in made)
+    read = dict.fromkeys(v for v in chain(*(n.inputs for n in order), graph.results, states) if v not in computed)
     kept = [v for v in read if v not in places]
     places = {**places, **{v: Source(len(graph.outputs) + i, False) for i, v in enumerate(kept)}}
     residuals = tuple(places[v] for v in read)
@@ -228,7 +228,7 @@ def _forward(graph: _Joint, kept: Sequence[Value]) -> Graph:
     joint = graph.graph
     parameters = frozenset(i for i in joint.parameters if i < len(graph.inputs))
     outputs = (*graph.outputs, *kept, *graph.flags, *graph.updated.values())
-    made = replace(
+    forward = replace(
         joint,
         inputs=graph.inputs,
         outputs=outputs,
@@ -236,7 +236,7 @@ def _forward(graph: _Joint, kept: Sequence[Value]) -> Graph:
         updates=tuple(graph.updated),
         late=frozenset(),
     )
-    return without_dead_nodes(made)
+    return without_dead_nodes(forward)
 
 
 def _backward(graph: _Joint, order: Sequence[Node], read: Sequence[Value], residuals: Sequence[Source]) -> Graph:
@@ -247,7 +247,7 @@ def _backward(graph: _Joint, order: Sequence[Node], read: Sequence[Value], resid
         new[value] = b.input(value.type, value.name, parameter=parameter)
     new.update({v: b.input(v.type, v.name) for v in graph.cotangents})
     for node in order:
-        made = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
-        new.update(zip(node.outputs, made.outputs, strict=True))
+        copy = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
+        new.update(zip(node.outputs, copy.outputs, strict=True))
     b.updates = tuple(new[graph.inputs[i]].index for i in graph.updated_late)
     return b.build([new[v] for v in graph.results])

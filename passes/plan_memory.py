@@ -43,15 +43,15 @@ class Sharing:
     def resolve(self, value: Value) -> View:
         """The view of `value` on the value that owns its memory."""
         inwards: list[tuple[Value, View]] = []
-        while (found := self._resolved.get(value)) is None and (view := self.views.get(value)) is not None:
+        while (resolved := self._resolved.get(value)) is None and (view := self.views.get(value)) is not None:
             inwards.append((value, view))
             value = view.base
-        found = found or View(value)
+        resolved = resolved or View(value)
         for inner, view in reversed(inwards):
-            step = 1 if view.axis is None else (found.strides or physical_strides(view.base.type))[view.axis]
-            strides = found.strides or view.strides  # the outermost whole defines the strides of its pieces
-            found = self._resolved[inner] = View(found.base, found.offset + view.offset * step, strides)
-        return found
+            step = 1 if view.axis is None else (resolved.strides or physical_strides(view.base.type))[view.axis]
+            strides = resolved.strides or view.strides  # the outermost whole defines the strides of its pieces
+            resolved = self._resolved[inner] = View(resolved.base, resolved.offset + view.offset * step, strides)
+        return resolved
 
 
 def share_memory(graph: Graph) -> Sharing:

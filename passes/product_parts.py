@@ -49,19 +49,19 @@ def _join(groups: GroupGraph, node: Node, op: Dot, target: Capabilities) -> None
 
 def _pieces(groups: GroupGraph, last: Node) -> Sequence[Node]:
     """The readers of a node if all of them read pieces of its columns of one width, which do not overlap; else none."""
-    found = groups.flow.readers[last]
-    if last in groups.flow.leaving or not all(isinstance(n.op, Slice) and n.inputs[0].node is last for n in found):
+    readers = groups.flow.readers[last]
+    if last in groups.flow.leaving or not all(isinstance(n.op, Slice) and n.inputs[0].node is last for n in readers):
         return ()
     whole = last.outputs[0].type.shape
-    shapes = {n.outputs[0].type.shape for n in found}
-    slices = [n.op for n in found if isinstance(n.op, Slice)]
+    shapes = {n.outputs[0].type.shape for n in readers}
+    slices = [n.op for n in readers if isinstance(n.op, Slice)]
     starts = {s.start[-1] for s in slices}
     if len(shapes) != 1 or len(starts) < 2:
         return ()
     (shape,) = shapes
     width = shape[-1]
     is_divided = all(s.start[-1] % width == 0 and s.step[-1] == 1 for s in slices)
-    return found if shape[:-1] == whole[:-1] and width > 1 and is_divided else ()
+    return readers if shape[:-1] == whole[:-1] and width > 1 and is_divided else ()
 
 
 def _has_columns(node: Node, op: Dot) -> bool:

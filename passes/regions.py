@@ -81,16 +81,16 @@ class _Extractor:
 
     def _with_virtual_nodes(self, members: Sequence[Node]) -> list[Node]:
         """The members of a region and the virtual nodes that they read, in graph order."""
-        found = dict.fromkeys(members)
+        nodes = dict.fromkeys(members)
         stored = {v.node for n in members for v in windowed_operands(n)}
         stack = [v for n in members for v in n.inputs]
         while stack:
             source = stack.pop().node
-            if source is None or source in found or source in stored or kind_of(source) is not Kind.VIRTUAL:
+            if source is None or source in nodes or source in stored or kind_of(source) is not Kind.VIRTUAL:
                 continue
-            found[source] = None
+            nodes[source] = None
             stack.extend(source.inputs)
-        return sorted(found, key=self.order.__getitem__)
+        return sorted(nodes, key=self.order.__getitem__)
 
     def _results(self, members: Sequence[Node], inside: set[Node]) -> list[Value]:
         """The members' values that are read outside the region, directly or through virtual nodes."""
@@ -131,8 +131,8 @@ def _body(region: _Region) -> Graph:
     if region.kind is Kind.JOIN:
         b.append(region.nodes[0].on(inputs))
         return b.build(b.nodes[0].outputs)
-    made = dict(zip(region.operands, inputs, strict=True))
+    copies = dict(zip(region.operands, inputs, strict=True))
     for node in region.nodes:
-        b.append(node.on([made[v] for v in node.inputs]))
-        made.update(zip(node.outputs, b.nodes[-1].outputs, strict=True))
-    return b.build([made[v] for v in region.results])
+        b.append(node.on([copies[v] for v in node.inputs]))
+        copies.update(zip(node.outputs, b.nodes[-1].outputs, strict=True))
+    return b.build([copies[v] for v in region.results])

@@ -29,19 +29,19 @@ def with_row_gradients(joint: Graph, gradients: int, rows: Collection[int]) -> t
     first = end - gradients
     b = CoreBuilder(joint.name)
     b.inputs, b.nodes = list(joint.inputs), list(joint.nodes)
-    made: list[Value] = []
-    found: list[int] = []
+    results: list[Value] = []
+    positions: list[int] = []
     for i, value in enumerate(joint.outputs[first:end]):
         pieces = _pieces(b, value) if i in rows else None
         if pieces:
-            made += _joined(b, pieces)
-            found.append(i)
+            results += _joined(b, pieces)
+            positions.append(i)
         else:
-            made.append(value)
-    if not found:
+            results.append(value)
+    if not positions:
         return joint, ()
-    outputs = (*joint.outputs[:first], *made, *joint.outputs[end:])
-    return without_dead_nodes(replace(joint, nodes=tuple(b.nodes), outputs=outputs)), tuple(found)
+    outputs = (*joint.outputs[:first], *results, *joint.outputs[end:])
+    return without_dead_nodes(replace(joint, nodes=tuple(b.nodes), outputs=outputs)), tuple(positions)
 
 
 def _pieces(b: CoreBuilder, value: Value) -> list[Piece] | None:

@@ -31,10 +31,10 @@ def reads_own_rows(nodes: Sequence[Node], rows: Rows) -> bool:
     include the nodes without memory (broadcasts, reshapes) between them."""
     known: dict[Value, Axes] = {}
     for node in nodes:
-        found = _result_axes(node, [known.get(v, (None,) * v.type.rank) for v in node.inputs], rows)
-        if found is None:
+        axes = _result_axes(node, [known.get(v, (None,) * v.type.rank) for v in node.inputs], rows)
+        if axes is None:
             return False
-        known.update((v, found) for v in node.outputs if any(a is not None for a in found))
+        known.update((v, axes) for v in node.outputs if any(a is not None for a in axes))
     return True
 
 
@@ -69,8 +69,8 @@ def _moved(node: Node, axes: Axes) -> Axes | None:
 
 def _merged(operands: Iterable[Axes]) -> Axes | None:
     """The axes of the result of an elementwise node; None if operands disagree."""
-    found = [{a for a in along if a is not None} for along in zip(*operands, strict=True)]
-    return tuple(next(iter(f), None) for f in found) if all(len(f) <= 1 for f in found) else None
+    axes = [{a for a in along if a is not None} for along in zip(*operands, strict=True)]
+    return tuple(next(iter(f), None) for f in axes) if all(len(f) <= 1 for f in axes) else None
 
 
 def _matches(axes: Axes, own: Iterable[int | None]) -> bool:

@@ -185,24 +185,24 @@ def _sum_of_pieces(b: CoreBuilder, left: Value, right: Value) -> Value | None:
     """The sum of values, each of which is zero outside of one piece. If the pieces neither overlap nor leave a gap, the
     sum is their concatenation, with zeros before and after it. Gradients of slices have this form.
     """
-    found: list[_Piece] = []
+    pieces: list[_Piece] = []
     stack = [left, right]
     while stack:
         value = stack.pop()
         piece = _piece(value)
         if piece is not None:
-            found.append(piece)
+            pieces.append(piece)
         elif value.node is not None and isinstance(value.node.op, Pointwise) and value.node.op.op is ScalarOp.ADD:
             stack += value.node.inputs
         else:
             return None
-    axis = found[0].axis
-    found.sort(key=lambda p: p.start)
-    if any(p.axis != axis for p in found) or any(p.stop != q.start for p, q in pairwise(found)):
+    axis = pieces[0].axis
+    pieces.sort(key=lambda p: p.start)
+    if any(p.axis != axis for p in pieces) or any(p.stop != q.start for p, q in pairwise(pieces)):
         return None
-    parts = [v for p in found for v in _parts(p.value, axis)]
+    parts = [v for p in pieces for v in _parts(p.value, axis)]
     low, high = [0] * left.type.rank, [0] * left.type.rank
-    low[axis], high[axis] = found[0].start, left.type.shape[axis] - found[-1].stop
+    low[axis], high[axis] = pieces[0].start, left.type.shape[axis] - pieces[-1].stop
     return b.pad(b.concat(parts, axis), b.constant(0, left.type.dtype), low, high)
 
 

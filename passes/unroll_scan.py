@@ -43,8 +43,8 @@ def _unroll(limit: int, b: GraphBuilder, node: Node, operands: tuple[Value, ...]
     assert isinstance(b, CoreBuilder)
     first = len(b.nodes)
     results = _unroll_scan(b, op, operands)
-    for made in b.nodes[first:]:
-        made.name = made.name or node.name
+    for added in b.nodes[first:]:
+        added.name = added.name or node.name
     return results
 
 
