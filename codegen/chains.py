@@ -46,13 +46,13 @@ def find_chains(graph: Graph, sharing: Sharing, least: int) -> list[tuple[Node, 
     """The regions of each chain in order, in which values of at least `least` bytes are passed on. No region is in two
     chains."""
     finder = _Finder(graph, sharing, least)
-    found: list[tuple[Node, ...]] = []
+    chains: list[tuple[Node, ...]] = []
     taken: set[Node] = set()
     for node in graph.nodes:
         chain = finder.chain_from(node) if node not in taken else ()
-        found += [chain] if chain else []
+        chains += [chain] if chain else []
         taken.update(chain)
-    return found
+    return chains
 
 
 class _Finder:

@@ -20,7 +20,7 @@ from .chains import ChainedKernel, find_chains, outer_buffers
 from .emission import Emission, LaunchSpec, Packing
 from .lower import Strides, lower_concat, lower_region
 from .lower_contract import separate_operands
-from .phases import phases
+from .subpixel import subpixel_kernels
 from .target import Emitter
 
 
@@ -74,8 +74,8 @@ class PackedInputs:
         """The packed form of a value; None if it is no such input."""
         if value not in self.inputs:
             return None
-        made = Value(TensorType((packing.nbytes,), DType.U8), None, len(self.values))
-        return self.values.setdefault((value, packing), made)
+        packed = Value(TensorType((packing.nbytes,), DType.U8), None, len(self.values))
+        return self.values.setdefault((value, packing), packed)
 
 
 class KernelCompiler:
@@ -128,7 +128,7 @@ class KernelCompiler:
             for v in node.inputs if (groups := _groups(node)) else ():
                 base = sharing.resolve(v).base
                 read[base] = min(groups, read.get(base, groups))
-        found: list[Step] = []
+        result: list[Step] = []
         for step in steps:
             emission = step.emission
             for position, value in enumerate(step.operands):
@@ -141,8 +141,8 @@ class KernelCompiler:
                 if spec is not None:
                     launches, cleared = (spec, *emission.launches), (*emission.cleared, position)
                     emission = replace(emission, launches=launches, cleared=cleared)
-            found.append(replace(step, emission=emission))
-        return found
+            result.append(replace(step, emission=emission))
+        return result
 
     def _primitive(self, node: Node) -> Step:
         """A primitive that no Kernel describes: a routine of the target, or else the primitive's own implementation."""
@@ -260,7 +260,7 @@ def _kernels(node: Node, op: Fused, sharing: Sharing) -> list[tuple[Kernel, tupl
     """The kernels of a region, and the values of their buffers."""
     values = (*node.inputs, *node.outputs)
     lowered = lower_region(op, strides=[sharing.resolve(v).strides for v in values])
-    separate = [separate_operands(part) for part in phases(lowered)]
+    separate = [separate_operands(part) for part in subpixel_kernels(lowered)]
     return [(kernel, tuple(values[i] for i in positions)) for kernel, positions in separate]
 
 

@@ -178,11 +178,11 @@ class _Generalizer:
         if dtype in _FIXED or value != value or (value in _COMMON and not is_index):
             return const
         bits = deferred(_bits, value, dtype)
-        found = self.numbers.get((dtype, bits))
-        if found is None:
+        parameter = self.numbers.get((dtype, bits))
+        if parameter is None:
             name = self._named(f"c{len(self.numbers)}", bits)
-            found = self.numbers[dtype, bits] = ScalarParameter(name, dtype)
-        return found
+            parameter = self.numbers[dtype, bits] = ScalarParameter(name, dtype)
+        return parameter
 
 
 def _bits(value: float, dtype: DType) -> int:

@@ -149,7 +149,7 @@ class Lowering:
         shape, names = value.type.shape, {a.name for a in self.axes}
         if shape == self.rows[0]:
             along = ({f"i{k}", f"r{k}"} & names for k in range(len(shape)))
-            return tuple(affine((found.pop(), 1)) if found else Affine() for found in along)
+            return tuple(affine((own.pop(), 1)) if own else Affine() for own in along)
         rows = iter(affine((a.name, 1)) for a in self.axes if a.kind is AxisKind.PARALLEL)
         return tuple(Affine() if n == 1 else next(rows) for n in shape)
 
@@ -220,9 +220,9 @@ class Lowering:
 
     def extent(self, axis: str) -> int:
         """The extent of an axis that was added before."""
-        found = next(a.extent for a in self.axes if a.name == axis)
-        assert isinstance(found, int)
-        return found
+        extent = next(a.extent for a in self.axes if a.name == axis)
+        assert isinstance(extent, int)
+        return extent
 
     def inner_axes(self, node: Node, extents: Sequence[int]) -> Sequence[str]:
         """The axes over which a contraction is reduced, which are the same wherever it is read."""

@@ -179,17 +179,17 @@ def _split_side(kernel: Kernel, side: str, positions: list[int]) -> Kernel:
 
 def _distinct_reads(kernel: Kernel) -> Counter[str]:
     """How often each buffer is read: by distinct contractions, and outside of them."""
-    found: Counter[str] = Counter()
+    reads: Counter[str] = Counter()
     for contract in contracts(kernel):
-        found.update(e.buffer for e in walk(contract) if isinstance(e, Load))
+        reads.update(e.buffer for e in walk(contract) if isinstance(e, Load))
     stack: list[Expr] = [s.value for s in kernel.stages]
     while stack:
         expr = stack.pop()
         if isinstance(expr, Load):
-            found[expr.buffer] += 1
+            reads[expr.buffer] += 1
         if not isinstance(expr, Contract):
             stack.extend(children(expr))
-    return found
+    return reads
 
 
 def _renaming(side: str, old: str, new: str) -> Callable[[Expr], Expr]:

@@ -332,10 +332,10 @@ def _windows(
 
 def _axes(index: Index) -> tuple[str, ...]:
     """The axes of an index of which each part is one axis or 0; GraphError for any other index."""
-    found = [i.terms[0][0] for i in index if isinstance(i, Affine) and i.terms]
-    if index != tuple(affine((a, 1)) for a in found):
+    axes = [i.terms[0][0] for i in index if isinstance(i, Affine) and i.terms]
+    if index != tuple(affine((a, 1)) for a in axes):
         raise GraphError(f"a contraction is read at {index}, not at one axis for each dimension")
-    return tuple(found)
+    return tuple(axes)
 
 
 def _dot(low: Region, node: Node, index: Index) -> Expr:

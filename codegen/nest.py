@@ -87,10 +87,10 @@ class Nest:
 
     def known_extent(self, axis: str) -> int:
         """The extent of an axis. ValueError if it is a run-time extent."""
-        found = self.extent(axis)
-        if not isinstance(found, int):
-            raise ValueError(f"axis {axis} has the run-time extent {found}")
-        return found
+        extent = self.extent(axis)
+        if not isinstance(extent, int):
+            raise ValueError(f"axis {axis} has the run-time extent {extent}")
+        return extent
 
     def names(self, kind: AxisKind) -> list[str]:
         return [a.name for a in self.axes if a.kind is kind]
@@ -106,16 +106,18 @@ def build_nest(kernel: Kernel) -> Nest:
 
 def _touched(stages: tuple[Stage, ...]) -> list[tuple[str, Index, bool]]:
     """(buffer, index, padded) of every access, in order."""
-    found: dict[tuple[str, Index], bool] = {}
+    touched: dict[tuple[str, Index], bool] = {}
     for stage in stages:
         for expr in walk(stage.value):
             if isinstance(expr, Load):
-                found[expr.buffer, expr.index] = found.get((expr.buffer, expr.index), False) or expr.other is not None
+                touched[expr.buffer, expr.index] = (
+                    touched.get((expr.buffer, expr.index), False) or expr.other is not None
+                )
         if isinstance(stage, Store):
-            found[stage.buffer, stage.index] = False
+            touched[stage.buffer, stage.index] = False
             for i in stage.index:
                 assert isinstance(i, Affine)
-    return [(buffer, index, padded) for (buffer, index), padded in found.items()]
+    return [(buffer, index, padded) for (buffer, index), padded in touched.items()]
 
 
 class _Linear:

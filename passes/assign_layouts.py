@@ -178,8 +178,8 @@ def conv_sizes(node: Node) -> ConvSizes:
 
 def _needed_halos(node: Node, target: Capabilities) -> tuple[Halo, ...]:
     """The halos of the input of a convolution, or of both operands of a weight gradient: the padding, plus the elements
-    past it that the last tiles read. An input with zeros between its elements is read in
-    phases, which reach past its ends by fewer elements.
+    past it that the last tiles read. An input with zeros between its elements is read by sub-pixel convolutions, which
+    reach past its ends by fewer elements.
     """
     op = node.op
     assert isinstance(op, Conv | ConvWeightGradient)

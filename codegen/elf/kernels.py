@@ -27,12 +27,12 @@ def split_kernels(data: bytes) -> dict[str, bytes | None]:
     trace in an object: there must be none. LinkError for a damaged object."""
     file = read_object(data)
     symbols = file.symbols
-    found: dict[str, bytes | None] = {}
+    codes: dict[str, bytes | None] = {}
     for index in np.flatnonzero(~symbols.is_local & (symbols.section > 0)).tolist():
         section = file.sections.get(int(symbols.section[index]))
         if section is not None and section.is_code:
-            found[symbols.name(index)] = _Extract(file, index).code()
-    return found
+            codes[symbols.name(index)] = _Extract(file, index).code()
+    return codes
 
 
 def function_names(data: bytes) -> list[str]:

@@ -103,13 +103,13 @@ def emit_chain(chain: Sequence[ChainedKernel], target: Cpu, module: ModuleBuilde
         name = f"{symbol}.{k}"
         if product is not None:
             schedule = _in_blocks(product, blocks, min(first.tile, last.tile), target)
-            found = emit_contraction(product.shape.kernel, schedule, target, module, name)
+            emission = emit_contraction(product.shape.kernel, schedule, target, module, name)
         else:
-            found = emit_by_rows(link.kernel, _between(link), blocks.groups * blocks.rows, target, module, name)
-        if found is None or len(found.launches) != 1:
+            emission = emit_by_rows(link.kernel, _between(link), blocks.groups * blocks.rows, target, module, name)
+        if emission is None or len(emission.launches) != 1:
             module.undo(before)
             return None
-        emissions.append(found)
+        emissions.append(emission)
     return _Chain(chain, emissions, blocks, target).emit(module, symbol)
 
 

@@ -182,10 +182,12 @@ def _assembly(ir_text: str, target: Cpu, optimize: int) -> str:
 def _target_machine(target: Cpu) -> binding.TargetMachine:
     binding = _initialized()
     try:
-        found = binding.Target.from_triple(target.triple)
+        machine = binding.Target.from_triple(target.triple)
     except RuntimeError as error:
         raise CompileError(f"LLVM does not know the target {target.triple!r}: {error}") from None
-    return found.create_target_machine(cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small")
+    return machine.create_target_machine(
+        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small"
+    )
 
 
 @cache
@@ -226,9 +228,9 @@ def check_masked_stores(optimized: str) -> None:
     (X86ISelLowering, truncating masked stores). `Instructions.masked_store` avoids such stores; this check finds masks
     that became constant in LLVM's passes.
     """
-    for found in _MASKED_STORE.finditer(optimized):
-        if found["mask"].count("true") == 1 and f"  {found['value']} = trunc " in optimized:
-            raise CompileError(f"LLVM would store more than one lane of {found[0]}")
+    for store in _MASKED_STORE.finditer(optimized):
+        if store["mask"].count("true") == 1 and f"  {store['value']} = trunc " in optimized:
+            raise CompileError(f"LLVM would store more than one lane of {store[0]}")
 
 
 def _parsed_module(ir_text: str, context: binding.ContextRef) -> binding.ModuleRef:
@@ -247,10 +249,10 @@ def _parsed_module(ir_text: str, context: binding.ContextRef) -> binding.ModuleR
 
 
 def _parse_error(message: str, ir_text: str) -> CompileError:
-    found = _PARSE_ERROR.search(message)
-    if found is None:
+    match = _PARSE_ERROR.search(message)
+    if match is None:
         return CompileError(message)
-    return _error_at(int(found[1]), found[2], ir_text)
+    return _error_at(int(match[1]), match[2], ir_text)
 
 
 def _verify_error(message: str, ir_text: str) -> CompileError:

@@ -83,10 +83,10 @@ class DynamicFunction(FunctionBuilder):
     def vector_const(self, type: Type, numbers: Sequence[Number]) -> Value:
         if not any(map(is_symbolic, numbers)):
             return super().vector_const(type, numbers)
-        found = Value("poison", type, self)
+        vector = Value("poison", type, self)
         for lane, number in enumerate(numbers):
-            found = self.insert(found, number, lane)
-        return found
+            vector = self.insert(vector, number, lane)
+        return vector
 
     def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> Value:
         """See `FunctionBuilder.table`. A table of symbolic numbers is part of the launch's arguments."""
@@ -103,10 +103,10 @@ class DynamicFunction(FunctionBuilder):
         """The value of a symbolic number."""
         assert not isinstance(number, Value)
         key = f"{number.name}", type  # type: ignore[union-attr]
-        found = self._loaded.get(key)
-        if found is None:
-            found = self._loaded[key] = self._load_number(type, number)
-        return found
+        loaded = self._loaded.get(key)
+        if loaded is None:
+            loaded = self._loaded[key] = self._load_number(type, number)
+        return loaded
 
     def _load_number(self, type: Type, number: Number) -> Value:
         if type.lanes > 1:

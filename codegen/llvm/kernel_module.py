@@ -113,21 +113,21 @@ class KernelModule(ModuleBuilder):
 
     def _needed(self, name: str, text: str) -> list[str] | None:
         """The definitions that code needs, in order, itself last; None if it calls a function of another object."""
-        found: dict[str, str] = {}
+        definitions: dict[str, str] = {}
 
         def collect(text: str) -> bool:
             for reference in dict.fromkeys(_REFERENCE.findall(text)):
-                if reference in found or reference == f"@{name}":
+                if reference in definitions or reference == f"@{name}":
                     continue
                 definition = self._definition(reference)
                 if definition is None:
                     return False
-                found[reference] = definition
+                definitions[reference] = definition
                 if definition.startswith("define") and not collect(definition):
                     return False
             return True
 
-        return [*found.values(), text] if collect(text) else None
+        return [*definitions.values(), text] if collect(text) else None
 
     def _definition(self, reference: str) -> str | None:
         if reference.startswith("!"):

@@ -101,9 +101,9 @@ class LlvmEmitter:
         """See `Emitter`. Loads and stores on a CPU require only the alignment of an element."""
         options = self.context.options
         if not self.is_nested and (options.dynamic or not options.static_shape):
-            found = self._emit_shape_free(kernel, parameters)
-            if found is not None:
-                return found
+            emission = self._emit_shape_free(kernel, parameters)
+            if emission is not None:
+                return emission
         once = parameters.issuperset(b.name for b in kernel.buffers)
         parameters = parameters if is_contraction(kernel) else frozenset()
         name = trace_hash(kernel, parameters) if parameters else trace_hash(kernel)
@@ -262,9 +262,9 @@ class LlvmEmitter:
         }
         for code in objects[self.fresh] if missing else ():
             share_code(function_names(code), self.target, code)
-        found = (shared_code(symbol, self.target) for symbol in self.general)
+        shared = (shared_code(symbol, self.target) for symbol in self.general)
         codes = [code for module in own for code in objects[module]]
-        return tuple(dict.fromkeys([*codes, *(code for code in found if code is not None)]))
+        return tuple(dict.fromkeys([*codes, *(code for code in shared if code is not None)]))
 
     def _begin(self, text: str) -> int:
         """Compile a module of inner kernels while others are emitted."""

@@ -55,12 +55,12 @@ class Type:
     def of(cls, kind: str, lanes: int = 1) -> Type:
         """The type of `lanes` elements of `kind` (i1 i8 i16 i32 i64 half bfloat float double ptr); ValueError for
         others."""
-        found = cls._interned.get((kind, lanes))
-        if found is None:
+        interned = cls._interned.get((kind, lanes))
+        if interned is None:
             if kind not in _BITS or lanes < 1:
                 raise ValueError(f"no LLVM type of {lanes} lanes of {kind!r}")
-            found = cls._interned[(kind, lanes)] = cls(kind, lanes)
-        return found
+            interned = cls._interned[(kind, lanes)] = cls(kind, lanes)
+        return interned
 
     def with_lanes(self, lanes: int) -> Type:
         """The same kind with another lane count."""
@@ -201,12 +201,12 @@ _REMEMBERED = 1 << 16
 def constant(type: Type, number: Number) -> str:
     """The text of a constant of which every lane is `number`."""
     key = (type, _class_of(number), number, number == 0 and math.copysign(1.0, number) < 0)
-    found = _spelled.get(key)
-    if found is None:
+    spelled = _spelled.get(key)
+    if spelled is None:
         if len(_spelled) >= _REMEMBERED:
             _spelled.clear()
         text = scalar_constant(type.kind, number)
-        found = text if type.lanes == 1 else f"splat ({type.scalar.text} {text})"
+        spelled = text if type.lanes == 1 else f"splat ({type.scalar.text} {text})"
         if not is_symbolic(number):
-            _spelled[key] = found
-    return found
+            _spelled[key] = spelled
+    return spelled

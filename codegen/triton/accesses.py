@@ -99,8 +99,8 @@ def accesses(kernel: Kernel) -> Iterator[Access]:
 def chains(kernel: Kernel) -> list[tuple[str, ...]]:
     """The axes in order; neighbours that every access can treat as one flattened axis form one chain. Axes of extent 1
     are left out."""
-    found = list(accesses(kernel))
-    pinned = _pinned(kernel, found)
+    every = list(accesses(kernel))
+    pinned = _pinned(kernel, every)
     result: list[tuple[str, ...]] = []
     for axis in kernel.axes:
         if axis.extent == 1:
@@ -108,17 +108,17 @@ def chains(kernel: Kernel) -> list[tuple[str, ...]]:
         last = kernel.axis(result[-1][-1]) if result else None
         if last is not None and last.kind is axis.kind and not pinned & {last.name, axis.name}:
             whole = size(axis.extent)
-            if all(a.stride(last.name) == a.stride(axis.name) * whole for a in found):
+            if all(a.stride(last.name) == a.stride(axis.name) * whole for a in every):
                 result[-1] = (*result[-1], axis.name)
                 continue
         result.append((axis.name,))
     return result
 
 
-def _pinned(kernel: Kernel, found: list[Access]) -> set[str]:
+def _pinned(kernel: Kernel, every: list[Access]) -> set[str]:
     """Axes whose value is read or tested by itself, so that they cannot be flattened."""
     named = {e.axis for s in kernel.stages for e in walk(s.value) if isinstance(e, AxisValue)}
-    tested = {a for f in found for b in f.bounds if isinstance(b.index, Affine) for a, _ in b.index.terms}
+    tested = {a for f in every for b in f.bounds if isinstance(b.index, Affine) for a, _ in b.index.terms}
     return named | tested
 
 

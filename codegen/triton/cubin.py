@@ -40,8 +40,10 @@ def read_resources(cubin: bytes, kernel: str) -> KernelResources:
     module = [(a, *struct.unpack_from("<II", d)) for a, d in _attributes(sections[".nv.info"].content) if len(d) == 8]
     frames = [value for a, _, value in module if a == _FRAME_SIZE]
     registers = [value for a, _, value in module if a == _REGISTER_COUNT] or [code.info >> 24]
-    found = sorted(_parameter(d) for a, d in _attributes(info.content) if a in _PARAMETERS)
-    return KernelResources(max(registers), max(frames, default=0), tuple((offset, size) for _, offset, size in found))
+    parameters = sorted(_parameter(d) for a, d in _attributes(info.content) if a in _PARAMETERS)
+    return KernelResources(
+        max(registers), max(frames, default=0), tuple((offset, size) for _, offset, size in parameters)
+    )
 
 
 def _parameter(data: bytes) -> tuple[int, int, int]:

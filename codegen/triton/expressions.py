@@ -93,7 +93,7 @@ class Expressions:
             return ""
         return f"{self.expand(self.variables[dim], dim)} < {total}"
 
-    def _steps(self, found: Access) -> list[tuple[str, str, Size]]:
+    def _steps(self, at: Access) -> list[tuple[str, str, Size]]:
         """(index, dimension, stride) of each term of an address.
 
         A dimension that the access can flatten is one term, so that Triton recognizes contiguous elements.
@@ -101,7 +101,7 @@ class Expressions:
         steps: list[tuple[str, str, Size]] = []
         for dim in self.schedule.dims:
             runs = self._runs(dim.axes)
-            strides = [found.stride(run[-1]) for run in runs]
+            strides = [at.stride(run[-1]) for run in runs]
             extents = [product(size(self.kernel.axis(a).extent) for a in run) for run in runs]
             names = self.counters
             if runs and all(a == b * n for a, b, n in zip(strides, strides[1:], extents[1:], strict=False)):
@@ -119,21 +119,21 @@ class Expressions:
 
     # -- memory
 
-    def _address(self, found: Access, needed: frozenset[str]) -> tuple[str, frozenset[str]]:
+    def _address(self, at: Access, needed: frozenset[str]) -> tuple[str, frozenset[str]]:
         """The pointer of an access, and the dimensions along which it varies, at least `needed`."""
         terms: list[str] = []
         dims = NOTHING
-        for name, dim, stride in self._steps(found):
+        for name, dim, stride in self._steps(at):
             terms.append(_times(self.expand(name, dim), stride))
             dims |= self._vector(dim)
-        for expr, stride in found.gathers:
+        for expr, stride in at.gathers:
             value = self.value(expr)
             terms.append(_times(value.text, stride))
             dims |= value.dims
         terms += [f"{self.expand(self.variables[d], d)} * 0" for d in self.frame if d in needed - dims]
-        if found.offset.terms:
-            terms.append(str(found.offset))
-        return " + ".join((f"{found.buffer}_ptr", *terms)), dims | needed
+        if at.offset.terms:
+            terms.append(str(at.offset))
+        return " + ".join((f"{at.buffer}_ptr", *terms)), dims | needed
 
     def _mask(self, dims: frozenset[str], bounds: tuple[Bound, ...] = ()) -> str:
         tests = [m for d in self.frame if d in dims and (m := self.dim_mask(d))]
@@ -155,9 +155,9 @@ class Expressions:
         if known is not None:
             return known
         dtype = self.kernel.buffer(expr.buffer).dtype
-        found = access(self.kernel, expr.buffer, expr.index, padded=expr.other is not None)
-        pointer, dims = self._address(found, NOTHING)
-        mask = self._mask(dims, found.bounds)
+        at = access(self.kernel, expr.buffer, expr.index, padded=expr.other is not None)
+        pointer, dims = self._address(at, NOTHING)
+        mask = self._mask(dims, at.bounds)
         other = expr.other or self.neutral.get(expr) or Const(0, dtype)
         text = f"tl.load({pointer}, mask={mask}, other={_stored(other)})" if mask else f"tl.load({pointer})"
         if dtype is DType.BOOL:
@@ -320,10 +320,10 @@ def _same(known: Const | None, op: ReduceOp, dtype: DType) -> bool:
 
 def _neutral_loads(kernel: Kernel) -> dict[Load, Const]:
     """For loads that are directly the operand of a reduction: the neutral element of the first such reduction."""
-    found: dict[Load, Const] = {}
+    neutral: dict[Load, Const] = {}
     for stage in kernel.stages:
         for expr in walk(stage.value):
             if isinstance(expr, Reduce) and isinstance(expr.operand, Load):
                 dtype = dtype_of(kernel, expr.operand)
-                found.setdefault(expr.operand, Const(expr.op.neutral(dtype), dtype))
-    return found
+                neutral.setdefault(expr.operand, Const(expr.op.neutral(dtype), dtype))
+    return neutral

@@ -16,25 +16,25 @@ from .types import NAMES
 
 def emit_gemm(kernel: Kernel, schedule: TritonSchedule, source: Source) -> None:
     """Emit the body of the kernel's function; each program computes one tile of one product of the batch."""
-    found = find_contraction(kernel)
+    product = find_contraction(kernel)
     tile = Expressions(kernel, schedule, source, ("m", "n"))
     _define_tile(tile)
-    total = source.let("acc", f"tl.zeros((M_BLOCK, N_BLOCK), {NAMES[found.node.accumulator]})")
+    total = source.let("acc", f"tl.zeros((M_BLOCK, N_BLOCK), {NAMES[product.node.accumulator]})")
     start = source.fresh("k_start")
     with source.loop(f"for {start} in range(0, {tile.total('k')}, K_BLOCK):", "k"):
         wide = ".to(tl.int64)" if schedule.wide else ""
         tile.define("k", f"{start} + tl.arange(0, K_BLOCK){wide}")
-        a = _operand(tile, found.lhs, found.dtypes[0], ("m", "k"))
-        b = _operand(tile, found.rhs, found.dtypes[1], ("k", "n"))
-        precision = f', input_precision="{schedule.precision}"' if found.dtypes[0] is DType.F32 else ""
-        if DType.U8 in found.dtypes:
-            a, b = _signed(tile, found, a, b, total)
-        if found.dtypes[0].is_integer:
+        a = _operand(tile, product.lhs, product.dtypes[0], ("m", "k"))
+        b = _operand(tile, product.rhs, product.dtypes[1], ("k", "n"))
+        precision = f', input_precision="{schedule.precision}"' if product.dtypes[0] is DType.F32 else ""
+        if DType.U8 in product.dtypes:
+            a, b = _signed(tile, product, a, b, total)
+        if product.dtypes[0].is_integer:
             precision = ", out_dtype=tl.int32"
         source.line(f"{total} = tl.dot({a}, {b}, {total}{precision})")
     tile.frame = ("m", "n")
     both = frozenset(tile.frame)
-    source.remember(found.node, Value(total, both, found.node.dtype))
+    source.remember(product.node, Value(total, both, product.node.dtype))
     for stage in kernel.stages:
         if isinstance(stage, Store):
             tile.store(stage, both)
@@ -56,11 +56,11 @@ def _define_tile(tile: Expressions) -> None:
     tile.define("n", f"{inside} // {height} * N_BLOCK + tl.arange(0, N_BLOCK)")
 
 
-def _signed(tile: Expressions, found: Contraction, a: str, b: str, total: str) -> tuple[str, str]:
+def _signed(tile: Expressions, product: Contraction, a: str, b: str, total: str) -> tuple[str, str]:
     """The operands as signed bytes, which tensor cores require: unsigned ones minus 128. The remaining terms of
     (x + 128) (y + 128) = x y + 128 y + 128 x + 128 * 128 are added to the sums.
     """
-    s, unsigned = tile.source, [dtype is DType.U8 for dtype in found.dtypes]
+    s, unsigned = tile.source, [dtype is DType.U8 for dtype in product.dtypes]
     texts = [f"({t} ^ 128).to(tl.int8, bitcast=True)" if u else t for t, u in zip((a, b), unsigned, strict=True)]
     left, right = s.let("a", texts[0], frozenset("mk")), s.let("b", texts[1], frozenset("kn"))
     if unsigned[0]:

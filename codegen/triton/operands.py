@@ -71,15 +71,15 @@ def find_contraction(kernel: Kernel) -> Contraction:
 
 def axes_of(kernel: Kernel, expr: Expr) -> set[str]:
     """The axes along which `expr` varies."""
-    found: set[str] = set()
+    axes: set[str] = set()
     for e in walk(expr):
         if isinstance(e, Load):
-            found.update(a for i in e.index if isinstance(i, Affine) for a, _ in i.terms)
+            axes.update(a for i in e.index if isinstance(i, Affine) for a, _ in i.terms)
         elif isinstance(e, AxisValue):
-            found.add(e.axis)
+            axes.add(e.axis)
         elif isinstance(e, Ref):
-            found |= axes_of(kernel, local(kernel, e.local).value)
-    return found
+            axes |= axes_of(kernel, local(kernel, e.local).value)
+    return axes
 
 
 def _products(kernel: Kernel, node: Contract) -> tuple[Expr, Expr]:

@@ -103,11 +103,11 @@ class _Sizes:
         return product(size(a.extent) for a in self.kernel.axes if a.kind is AxisKind.PARALLEL).constant
 
 
-def _reach(kernel: Kernel, found: Access) -> int | None:
+def _reach(kernel: Kernel, at: Access) -> int | None:
     """The larger of the buffer's size and the access's reach along an axis, in elements; None with run-time extents."""
-    buffer = kernel.buffer(found.buffer)
+    buffer = kernel.buffer(at.buffer)
     total = product(map(size, buffer.shape)).constant
-    for axis, stride in found.strides:
+    for axis, stride in at.strides:
         n = kernel.axis(axis).extent
         if total is None or isinstance(n, str) or stride.constant is None:
             return None
@@ -159,12 +159,12 @@ def _flat_block(count: int, target: Gpu) -> int:
 
 def _crossing(kernel: Kernel, parallel: list[tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """(y, x): the chains along which an operand and the result are contiguous, if they differ as in a transpose."""
-    found = list(accesses(kernel))
+    every = list(accesses(kernel))
     written = {b.name for b in kernel.buffers if b.written}
-    x = next((c for a in found if a.buffer in written for c in parallel if _is_unit(a, c)), None)
+    x = next((c for a in every if a.buffer in written for c in parallel if _is_unit(a, c)), None)
     if x is None:
         return None
-    for a in found:
+    for a in every:
         if a.buffer in written or not a.stride(x[-1]).terms or _is_unit(a, x):
             continue
         y = next((c for c in parallel if c != x and _is_unit(a, c)), None)
@@ -173,8 +173,8 @@ def _crossing(kernel: Kernel, parallel: list[tuple[str, ...]]) -> tuple[tuple[st
     return None
 
 
-def _is_unit(found: Access, chain: tuple[str, ...]) -> bool:
-    return found.stride(chain[-1]).constant == 1
+def _is_unit(at: Access, chain: tuple[str, ...]) -> bool:
+    return at.stride(chain[-1]).constant == 1
 
 
 # -- rows

@@ -213,12 +213,12 @@ def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping, by_line: 
     count = shape.channels
     channels = [(c * place.channel, (c % count) * w_channel) for c in range(grouping.channels)]
     if len(window) == 1:
-        found = plain_segments([(0, 0)], channels)
+        segments = plain_segments([(0, 0)], channels)
     else:
         row = taps[-1]
         outer = [(x + window[k][0], w + window[k][1]) for x, w in channels for k in range(0, len(window), row)]
-        found = plain_segments(outer, window[:row])
-    return found if grouping.merged == 1 else tuple(_with_owners(s, place, shape) for s in found)
+        segments = plain_segments(outer, window[:row])
+    return segments if grouping.merged == 1 else tuple(_with_owners(s, place, shape) for s in segments)
 
 
 def _box_segment(

@@ -66,11 +66,11 @@ def _channel(f: FunctionBuilder, kernel: Kernel, store: Store, walk: SumsWalk, u
 
 
 def _decode(f: FunctionBuilder, index: Value, axes: tuple[tuple[str, int], ...]) -> dict[str, Value]:
-    found: dict[str, Value] = {}
+    digits: dict[str, Value] = {}
     for name, extent in reversed(axes):
-        found[name] = f.urem(index, extent)
+        digits[name] = f.urem(index, extent)
         index = f.udiv(index, extent)
-    return found
+    return digits
 
 
 def _element(

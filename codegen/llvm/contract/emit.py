@@ -51,7 +51,6 @@ from ..schedule.weight_gradient import (
 from ..types import Type, type_of
 from .conv import Grouping, InputPlace, conv_problem, conv_walk, copied_place, input_place
 from .copy_input import emit_copy
-from .copy_phases import emit_phases
 from .depthwise import DepthwiseNest, depthwise_filters
 from .depthwise_gradient import emit_depthwise_gradient
 from .elementwise import SumsWalk, emit_elementwise
@@ -63,6 +62,7 @@ from .line_taps import line_taps
 from .packed_rows import packed_rows
 from .packing import packed_panels
 from .problem import Problem
+from .space_to_depth import emit_space_to_depth
 from .split_gemv import emit_split_gemv
 from .tiles import emit_tiles, panel_kinds, workspace_bytes, workspace_slot
 from .weight_gradient import emit_weight_gradient
@@ -197,7 +197,7 @@ def _winograd_copy(
     module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, target: Cpu, symbol: str
 ) -> LaunchSpec:
     if conv_sizes(shape).is_strided:
-        return emit_phases(module, shape, place, slot, symbol)
+        return emit_space_to_depth(module, shape, place, slot, symbol)
     return emit_copy(module, shape, place, slot, 0, target, symbol)
 
 

@@ -101,11 +101,11 @@ class Tables:
 
 
 def point_tables(x: View, others: Sequence[View]) -> Tables:
-    found: list[tuple[int, ...]] = []
+    tables: list[tuple[int, ...]] = []
     for points in (v.points for v in others if any(v.points)):
-        if not any(all(map(known_equal, points, known)) for known in found):
-            found.append(points)
-    return Tables((x.points, *found))
+        if not any(all(map(known_equal, points, known)) for known in tables):
+            tables.append(points)
+    return Tables((x.points, *tables))
 
 
 def make_epilogue(
@@ -144,9 +144,9 @@ def _direct(kernel: Kernel, walk: Walk) -> Epilogue | None:
     if len(results) < len(outs) or not all(map(is_vectorizable, (*exprs, *(e for _, e in steps)))):
         return None
     (expr, out), *further = results
-    found = [_read_operand(kernel, load, walk, out.view) for load in names.loads]
-    loads = tuple(operand for operand in found if operand is not None)
-    if len(loads) < len(found):
+    operands = [_read_operand(kernel, load, walk, out.view) for load in names.loads]
+    loads = tuple(operand for operand in operands if operand is not None)
+    if len(loads) < len(operands):
         return None
     return Epilogue(
         expr=expr,

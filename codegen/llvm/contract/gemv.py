@@ -77,11 +77,11 @@ class Gemv:
 
     def _group_index(self, group: Value) -> list[Value]:
         f = self.f
-        found: list[Value] = []
+        digits: list[Value] = []
         for n in reversed(self.problem.groups):
-            found.append(f.urem(group, n))
+            digits.append(f.urem(group, n))
             group = f.udiv(group, n)
-        return found[::-1]
+        return digits[::-1]
 
     def _start(self, address: Value, base: int, strides: tuple[int, ...], index: list[Value], element: Type) -> Value:
         f = self.f

@@ -155,7 +155,7 @@ class _FormBuilder:
         left, right = operand(shape, shape.lhs), operand(shape, shape.rhs)
         views = epilogue.views
         group_strides = [tuple(at.strides.get(a, 0) for a in batches) for at in (left, right)]
-        groups, found = collapse(groups, [*group_strides, *(v.groups for v in views)])
+        groups, collapsed = collapse(groups, [*group_strides, *(v.groups for v in views)])
         points, walked = collapse(points, [tuple(left.strides.get(a, 0) for a in rows), *(v.points for v in views)])
         inner, steps = collapse(
             self._extents(shape.inner or (NO_AXIS,)),
@@ -165,7 +165,7 @@ class _FormBuilder:
             return None
         outer = prod(groups) // groups[-1] if groups[-1] else 1
         sizes = _Sizes(groups=(outer, groups[-1]), rows=points[-1], columns=columns, inner=inner[-1])
-        strides = [(0, *s)[-2:] for s in found]
+        strides = [(0, *s)[-2:] for s in collapsed]
         numbers = self._places("x", left.base, strides[0], row=walked[0][0], step=steps[0][0])
         column = right.strides.get(shape.column, 0) if columns > 1 else 1
         numbers |= self._places("source", right.base, strides[1], column=column, step=steps[1][0])
@@ -177,8 +177,8 @@ class _FormBuilder:
         return tuple(extent_of(self.kernel, a) for a in axes)
 
     def _places(self, who: str, base: int, groups: tuple[int, ...], **strides: int) -> dict[str, int]:
-        found = {"base": base, "group0": groups[0], "group1": groups[1], **strides}
-        return {f"{who}.{what}": number for what, number in found.items()}
+        fields = {"base": base, "group0": groups[0], "group1": groups[1], **strides}
+        return {f"{who}.{what}": number for what, number in fields.items()}
 
     def _assembled(self, epilogue: Epilogue, sizes: _Sizes, numbers: dict[str, int]) -> GeneralProduct:
         out, *loads = (self._access(k, o, numbers) for k, o in enumerate(epilogue.operands))

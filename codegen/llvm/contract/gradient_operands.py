@@ -64,16 +64,16 @@ def place_operands(
         (shape.cotangent, input_place(shape.cotangent, cotangent, room[1], blocked=True), "cotangent"),
     )
     slot, used = workspace_slot(shape.kernel), 0
-    found: list[Placed] = []
+    placed: list[Placed] = []
     copies: list[LaunchSpec] = []
     for operand, place, name in places:
         if not place.copied:
-            found.append(Placed(slot=_slot(operand), start=0, place=place))
+            placed.append(Placed(slot=_slot(operand), start=0, place=place))
             continue
         copies.append(emit_copy(module, operand, place, slot, used, target, f"{symbol}.{name}"))
-        found.append(Placed(slot=slot, start=used, place=place))
+        placed.append(Placed(slot=slot, start=used, place=place))
         used += aligned(place.elements * shape.accumulator.itemsize)
-    return found[0], found[1], copies, used
+    return placed[0], placed[1], copies, used
 
 
 def _slot(operand: WindowedOperand) -> int:
@@ -157,5 +157,5 @@ def gradient_panels(
     """The panels that cover `filters`, which are stored in blocks."""
     vectors = -(-filters // block) * block // lanes
     count = (vectors - (last.vectors if last else 0)) // main.vectors
-    found = [Panels(main, 0, count, 0)] if count else []
-    return [*found, Panels(last, count, count + 1, count * main.vectors * lanes)] if last else found
+    panels = [Panels(main, 0, count, 0)] if count else []
+    return [*panels, Panels(last, count, count + 1, count * main.vectors * lanes)] if last else panels

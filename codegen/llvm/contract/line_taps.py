@@ -69,7 +69,7 @@ def line_taps(shape: ConvShape) -> LineTaps | None:
     width = prod(w.extent for w in others)
     if any(map(is_symbolic, (extent, width, first.extent, shape.images))):
         return None
-    found = LineTaps(
+    taps = LineTaps(
         width=width,
         lines=first.extent,
         taps=first.taps,
@@ -78,4 +78,4 @@ def line_taps(shape: ConvShape) -> LineTaps | None:
         low=first.low,
         extent=extent,
     )
-    return found if found.part <= _WORTHWHILE else None
+    return taps if taps.part <= _WORTHWHILE else None

@@ -37,8 +37,8 @@ def _best_cover(count: int, heights: tuple[int, ...]) -> tuple[int, ...]:
     """The heights of the tiles that cover a small count."""
     if not count:
         return ()
-    found = [(h, *_best_cover(count - h, heights)) for h in heights if h <= count]
-    return min(found, key=lambda tiles: (len(tiles), -min(tiles)))
+    covers = [(h, *_best_cover(count - h, heights)) for h in heights if h <= count]
+    return min(covers, key=lambda tiles: (len(tiles), -min(tiles)))
 
 
 def cover(count: int, rows: int) -> dict[int, int]:

@@ -216,11 +216,11 @@ class _Nest:
 
     def _group_index(self, group: Value) -> list[Value]:
         """The index along each group axis; the last axis varies fastest."""
-        found: list[Value] = []
+        digits: list[Value] = []
         for k in reversed(range(len(self.problem.groups))):
-            found.append(self.f.urem(group, self.problem.groups[k]) if k else group)
+            digits.append(self.f.urem(group, self.problem.groups[k]) if k else group)
             group = self.f.udiv(group, self.problem.groups[k]) if k else group
-        return found[::-1]
+        return digits[::-1]
 
     def _at(self, start: Value, base: int, strides: tuple[int, ...], index: list[Value], element: Type) -> Value:
         f = self.f

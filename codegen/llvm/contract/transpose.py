@@ -17,13 +17,13 @@ from ..types import I64, PTR, Type, memory_type_of
 def transposed(f: FunctionBuilder, rows: Sequence[Value]) -> list[Value]:
     """The columns of a square of registers: a round for each power of two interleaves the halves of the list."""
     lanes = len(rows)
-    found = list(rows)
+    vectors = list(rows)
     low = [k for i in range(lanes // 2) for k in (i, lanes + i)]
     high = [k + lanes // 2 for k in low]
     for _ in range(lanes.bit_length() - 1):
-        pairs = zip(found[: lanes // 2], found[lanes // 2 :], strict=True)
-        found = [f.shuffle(a, b, order) for a, b in pairs for order in (low, high)]
-    return found
+        pairs = zip(vectors[: lanes // 2], vectors[lanes // 2 :], strict=True)
+        vectors = [f.shuffle(a, b, order) for a, b in pairs for order in (low, high)]
+    return vectors
 
 
 def store_transposed(module: ModuleBuilder, lanes: int, sums: DType, stored: DType) -> str:
@@ -97,8 +97,8 @@ def _emit_packing(f: FunctionBuilder, lanes: int, element: Type) -> None:
     starts = [f.gep(rows, stride * i, element) for i in range(lanes)]
     with f.loop(0, whole, _QUAD) as k:
         loaded = [f.load(f.gep(row, k, element), element.with_lanes(_QUAD)) for row in starts]
-        found = [_joined(f, loaded[j::_QUAD]) for j in range(_QUAD)]
-        for n, column in enumerate(_quads_transposed(f, found, lanes)):
+        joined = [_joined(f, loaded[j::_QUAD]) for j in range(_QUAD)]
+        for n, column in enumerate(_quads_transposed(f, joined, lanes)):
             f.store(column, f.gep(out, (k + n) * width, element))
     with f.loop(whole, count) as k, f.loop(0, lanes) as i:
         value = f.load(f.gep(rows, i * stride + k, element), element)

@@ -125,9 +125,9 @@ def evaluate(
         case Const(value, dtype):
             return f.const(type_of(dtype, lanes), value), dtype
         case Scalar(op, inner):
-            found = [evaluate(f, x, lanes, operands, axes) for x in inner]
-            dtypes = [d for _, d in found]
-            return emit_scalar(f, op, [v for v, _ in found], dtypes[-1]), result_dtype(op, *dtypes)
+            evaluated = [evaluate(f, x, lanes, operands, axes) for x in inner]
+            dtypes = [d for _, d in evaluated]
+            return emit_scalar(f, op, [v for v, _ in evaluated], dtypes[-1]), result_dtype(op, *dtypes)
         case Cast(dtype, inner):
             value, source = evaluate(f, inner, lanes, operands, axes)
             return emit_cast(f, value, source, dtype), dtype

@@ -64,9 +64,9 @@ def passes_of(
     extents: tuple[int, ...], data: tuple[int, ...], cotangent: tuple[int, ...], unroll: int
 ) -> tuple[Pass, ...]:
     """The passes over all positions: one if a number of positions near `unroll` divides the rows."""
-    start, found = 0, list[Pass]()
+    start, passes = 0, list[Pass]()
     for n, count in _row_cover(extents[-1], unroll).items():
-        found.append(
+        passes.append(
             Pass(
                 unroll=n,
                 extents=(*extents[:-1], count),
@@ -75,7 +75,7 @@ def passes_of(
             )
         )
         start += n * count
-    return tuple(found)
+    return tuple(passes)
 
 
 def _row_cover(width: int, unroll: int) -> dict[int, int]:
@@ -252,5 +252,5 @@ class _Nest:
 
 def _ends(counts: Sequence[int]) -> tuple[int, int]:
     """The first and the last pass with steps."""
-    found = [i for i, n in enumerate(counts) if n]
-    return found[0], found[-1]
+    nonzero = [i for i, n in enumerate(counts) if n]
+    return nonzero[0], nonzero[-1]

@@ -338,10 +338,10 @@ def _emit_result(f: FunctionBuilder, lanes: int, vectors: int, parts: int) -> No
 
         def total(y: int, x: int, source: Value = source) -> Value:
             at = f.gep(source, step * (y * size + x), F32)
-            found = f.load(at, vector)
+            added = f.load(at, vector)
             for k in range(1, parts):
-                found = found + f.load(f.gep(at, part * k, F32), vector)
-            return found
+                added = added + f.load(f.gep(at, part * k, F32), vector)
+            return added
 
         for y, line in enumerate(transform_tile(f, _SQUARE, gradient_transform, total, (size, size))):
             for x, value in enumerate(line):

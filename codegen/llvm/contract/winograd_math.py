@@ -64,11 +64,13 @@ def tile_name(tile: Tile) -> str:
 
 def _even_polynomial(points: Sequence[float]) -> list[float]:
     """The coefficients of the product of (t^2 - p^2) as a polynomial in t^2, the constant first."""
-    found = [1.0]
+    coefficients = [1.0]
     for p in points:
         square = p * p
-        found = [low - high * square for low, high in zip([0.0, *found], [*found, 0.0], strict=True)]
-    return [round(c) if abs(c - round(c)) < 1e-12 else c for c in found]
+        coefficients = [
+            low - high * square for low, high in zip([0.0, *coefficients], [*coefficients, 0.0], strict=True)
+        ]
+    return [round(c) if abs(c - round(c)) < 1e-12 else c for c in coefficients]
 
 
 def _others(a: Filtering, p: float) -> list[float]:
@@ -88,49 +90,49 @@ def filter_matrix(a: Filtering) -> list[list[float]]:
 def filter_transform(f: FunctionBuilder, a: Filtering, g: Vector) -> Vector:
     """G g for the taps g: `size` elements. The rows for +-p share their even part."""
     matrix = filter_matrix(a)
-    found = [combine(f, matrix[0], g)]
+    transformed = [combine(f, matrix[0], g)]
     for k in range(1, 2 * len(a.pairs), 2):
         even, odd = combine(f, matrix[k][::2], g[::2]), list(zip(matrix[k][1::2], g[1::2], strict=True))
         for sign in (1, -1):
             value = even
             for weight, tap in odd:
                 value = f.fma(tap, sign * weight, value)
-            found.append(value)
-    return [*found, combine(f, matrix[-1], g)] if a.has_infinity else found
+            transformed.append(value)
+    return [*transformed, combine(f, matrix[-1], g)] if a.has_infinity else transformed
 
 
 def input_transform(f: FunctionBuilder, a: Filtering, d: Vector) -> Vector:
     """B^T d for `size` elements d. The rows for +-p share their even and odd parts."""
     whole = _even_polynomial(a.pairs)
     sign = -1 if len(a.pairs) % 2 else 1
-    found = [combine(f, [sign * c for c in whole], d[: 2 * len(whole) - 1 : 2])]
+    transformed = [combine(f, [sign * c for c in whole], d[: 2 * len(whole) - 1 : 2])]
     for p in a.pairs:
         rest = _even_polynomial(_others(a, p))
         even, odd = combine(f, rest, d[2 : 2 * len(whole) : 2]), combine(f, rest, d[1 : 2 * len(whole) - 1 : 2])
-        found += [even + odd, even - odd] if p == 1 else [f.fma(odd, s * p, even) for s in (1, -1)]
-    return [*found, combine(f, whole, d[1::2])] if a.has_infinity else found
+        transformed += [even + odd, even - odd] if p == 1 else [f.fma(odd, s * p, even) for s in (1, -1)]
+    return [*transformed, combine(f, whole, d[1::2])] if a.has_infinity else transformed
 
 
 def output_transform(f: FunctionBuilder, a: Filtering, d: Vector) -> Vector:
     """A^T d for `size` elements d: `outputs` sums."""
     pairs = [(d[2 * k + 1], d[2 * k + 2]) for k in range(len(a.pairs))]
     even, odd = [x + y for x, y in pairs], [x - y for x, y in pairs] if a.outputs > 1 else []
-    found: Vector = []
+    outputs: Vector = []
     for n in range(a.outputs):
         weights, taps = [p**n for p in a.pairs], list(odd if n % 2 else even)
         ends = [d[0]] * (n == 0) + [d[-1]] * (a.has_infinity and n == a.outputs - 1)
-        found.append(combine(f, [*weights, *(1.0 for _ in ends)], [*taps, *ends]))
-    return found
+        outputs.append(combine(f, [*weights, *(1.0 for _ in ends)], [*taps, *ends]))
+    return outputs
 
 
 def cotangent_transform(f: FunctionBuilder, a: Filtering, d: Vector) -> Vector:
     """A d for `outputs` cotangents d: `size` elements."""
-    found = [d[0]]
+    transformed = [d[0]]
     for p in a.pairs:
         powers = [p**n for n in range(a.outputs)]
         even, odd = combine(f, powers[::2], d[::2]), combine(f, powers[1::2], d[1::2])
-        found += [even + odd, even - odd]
-    return [*found, d[-1]] if a.has_infinity else found
+        transformed += [even + odd, even - odd]
+    return [*transformed, d[-1]] if a.has_infinity else transformed
 
 
 def gradient_transform(f: FunctionBuilder, a: Filtering, d: Vector) -> Vector:
@@ -138,12 +140,12 @@ def gradient_transform(f: FunctionBuilder, a: Filtering, d: Vector) -> Vector:
     matrix = filter_matrix(a)
     pairs = range(1, 2 * len(a.pairs), 2)
     even, odd = [d[k] + d[k + 1] for k in pairs], [d[k] - d[k + 1] for k in pairs]
-    found: Vector = []
+    taps: Vector = []
     for n in range(a.taps):
         ends = ([(matrix[0][0], d[0])] if n == 0 else []) + ([(1.0, d[-1])] if n == a.taps - 1 else [])
         weights = [*(matrix[k][n] for k in pairs), *(w for w, _ in ends)]
-        found.append(combine(f, weights, [*(odd if n % 2 else even), *(v for _, v in ends)]))
-    return found
+        taps.append(combine(f, weights, [*(odd if n % 2 else even), *(v for _, v in ends)]))
+    return taps
 
 
 Transform = Callable[[FunctionBuilder, Filtering, Vector], Vector]

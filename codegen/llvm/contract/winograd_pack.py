@@ -23,8 +23,8 @@ class WinogradFilters:
     """Packed[panel][frequency][input channel][output channel of the panel] in float32, computed in double, with zeros
     for channels that are padding; without `transformed`, Packed[panel][input channel][tap][output channel].
 
-    `channels` is the number of input channels of a phase, `depth` is that of all phases rounded up to whole blocks;
-    `channel` and `taps` are strides of the weights, and `windows` have the strides between the taps of a phase.
+    `channels` is the number of input channels before space-to-depth, `depth` is that after it, rounded up to whole
+    blocks; `channel` and `taps` are strides of the weights, and `windows` have the strides between taps of one channel.
     """
 
     tile: Tile
@@ -104,16 +104,16 @@ class _Packer:
         f, p = self.f, self.p
         size = p.tile[0].taps, p.tile[1].taps
         if p.transformed:
-            found = transform_tile(f, p.tile, filter_transform, tap, size)
+            stored = transform_tile(f, p.tile, filter_transform, tap, size)
             first, step = channel * width, width * p.depth
         else:
-            found = [[tap(y, x) for x in range(size[1])] for y in range(size[0])]
+            stored = [[tap(y, x) for x in range(size[1])] for y in range(size[0])]
             first, step = channel * width * p.stored, width
-        for k, value in enumerate(v for line in found for v in line):
+        for k, value in enumerate(v for line in stored for v in line):
             f.store(f.convert(value, "float"), f.gep(target, first + step * k, F32))
 
     def _tap(self, start: Value, y: int, x: int, places: Value, mask: Value) -> Value:
-        """The weights of tap (y, x) of a phase of all filters of a vector, as doubles; 0 past the window's end."""
+        """The weights of tap (y, x) of one channel of all filters of a vector, as doubles; 0 past the window's end."""
         f, weights = self.f, self.p.weights
         offset = 0
         for tap, first, window, stride in zip((y, x), self.first, self.p.windows, self.p.taps, strict=True):

@@ -71,11 +71,11 @@ def _emit_tiles(
         target = f.gep(v, t * block, F32)
         with f.loop(0, block, lanes) as c:
             rows = [f.gep(f.gep(start, c, F32), row * y, F32) for y in range(size[0])]
-            found = transform_tile(
+            transformed = transform_tile(
                 f, tile, transform, lambda y, x: f.load(f.gep(rows[y], x * block, F32), vector), size
             )
             at = f.gep(target, c, F32)
-            for y, line in enumerate(found):
+            for y, line in enumerate(transformed):
                 for k, value in enumerate(line):
                     f.store(value, f.gep(at, step * (y * tile[1].size + k), F32))
 
@@ -184,7 +184,7 @@ class _Output:
         with f.loop(0, tiles) as t:
             start = f.gep(products, t * width, F32)
             size, vector = (spec.tile[0].size, spec.tile[1].size), F32.with_lanes(spec.lanes)
-            found = transform_tile(
+            outputs = transform_tile(
                 f,
                 spec.tile,
                 output_transform,
@@ -193,7 +193,7 @@ class _Output:
             )
             offsets = [f.convert(f.load(f.gep(p, t, I32), I32), "i64") for p in tables]
             limits = (self._left(top, t, height), self._left(left, t, across)) if spec.ragged else None
-            self._store(writer, found, offsets, rows, limits)
+            self._store(writer, outputs, offsets, rows, limits)
 
     def _left(self, table: Value, t: Value, size: Value) -> Value:
         """The number of outputs along one axis from the tile's first output to the end of the image."""
@@ -203,13 +203,13 @@ class _Output:
     def _store(
         self,
         writer: EpilogueWriter,
-        found: list[list[Value]],
+        outputs: list[list[Value]],
         offsets: list[Value],
         rows: list[Value],
         limits: tuple[Value, Value] | None,
     ) -> None:
         f = self.f
-        for y, line in enumerate(found):
+        for y, line in enumerate(outputs):
             starts = [o + r * y for o, r in zip(offsets, rows, strict=True)]
             for x, value in enumerate(line):
                 at = {k: s + self.spec.columns[k] * x for k, s in enumerate(starts)}

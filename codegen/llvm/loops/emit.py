@@ -65,8 +65,8 @@ def _tuned(kernel: Kernel, target: Cpu) -> LoopChoice | None:
         return None
     from ..schedule.spaces import tuned_schedule
 
-    found = tuned_schedule(kernel, target, frozenset())
-    return found if isinstance(found, LoopChoice) else None
+    tuned = tuned_schedule(kernel, target, frozenset())
+    return tuned if isinstance(tuned, LoopChoice) else None
 
 
 def emit_nest(
@@ -110,14 +110,14 @@ class _Emitter(RowEmitter):
     def _scalar_parameters(self, bits: dict[str, Value]) -> dict[str, Value]:
         """The scalar parameters, converted from the `bits` of the launch to their types."""
         f = self.f
-        found: dict[str, Value] = {}
+        parameters: dict[str, Value] = {}
         for e in (e for stage in self.nest.stages for e in walk(stage.value) if isinstance(e, ScalarParameter)):
             kind = type_of(compute_dtype(e.dtype)).kind
             if kind in ("float", "double"):
-                found[e.name] = f.bitcast(f.convert(bits[e.name], "i32" if kind == "float" else "i64"), kind)
+                parameters[e.name] = f.bitcast(f.convert(bits[e.name], "i32" if kind == "float" else "i64"), kind)
             else:
-                found[e.name] = f.convert(bits[e.name], kind)
-        return found
+                parameters[e.name] = f.convert(bits[e.name], kind)
+        return parameters
 
     # -- parallel axes
 
@@ -195,14 +195,14 @@ class _Emitter(RowEmitter):
     def _next_unit(self, digits: Sequence[Value], extents: Sequence[Operand]) -> list[Value]:
         """The indices of the next unit, starting with the fastest; the slowest never wraps."""
         f = self.f
-        found: list[Value] = []
+        following: list[Value] = []
         carry: Operand = 1
         for digit, extent in zip(digits[:-1], extents, strict=False):
             up = f.add(digit, carry)
             wraps = f.cmp("eq", up, extent)
-            found.append(f.select(wraps, f.const(I64, 0), up))
+            following.append(f.select(wraps, f.const(I64, 0), up))
             carry = f.convert(wraps, "i64", signed=False)
-        return [*found, *(f.add(digit, carry) for digit in digits[-1:])]
+        return [*following, *(f.add(digit, carry) for digit in digits[-1:])]
 
     def _vector_axis(self, point: Point, low: Operand) -> None:
         """Emit the row at every vector of a parallel vector axis, or at one scalar point if the vector axis is

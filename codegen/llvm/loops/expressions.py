@@ -67,10 +67,10 @@ class Evaluator:
     # -- dtypes
 
     def local_dtype(self, name: str) -> DType:
-        found = self.dtypes.get(name)
-        if found is None:
-            found = self.dtypes[name] = self.dtype(self.stages[name].value)
-        return found
+        dtype = self.dtypes.get(name)
+        if dtype is None:
+            dtype = self.dtypes[name] = self.dtype(self.stages[name].value)
+        return dtype
 
     def dtype(self, expr: Expr) -> DType:
         """The dtype in which `expr` is computed."""
@@ -254,10 +254,10 @@ class Evaluator:
         base = self.pointers[access.buffer]
         at = self.sum_terms(access.strides, access.offset, point)
         for index, step, extent in access.gathers:
-            found, _ = self.value(index, point, mask, seen)
+            position, _ = self.value(index, point, mask, seen)
             if extent is not None:
-                inside = self._both(inside, f.cmp("ult", found, self._spread(extent, found)))
-            scaled = found if step == 1 else f.mul(found, self._spread(step, found))
+                inside = self._both(inside, f.cmp("ult", position, self._spread(extent, position)))
+            scaled = position if step == 1 else f.mul(position, self._spread(step, position))
             width = max(at.type.lanes, scaled.type.lanes)
             at = f.add(self.wide(at, width), self.wide(scaled, width))
         step = access.stride(self.s.vector) if self.s.vector else 0

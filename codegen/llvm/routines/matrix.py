@@ -138,8 +138,8 @@ class Rows:
             self.scale(x, factor, count)
             return factor, self.get(x), self.dot(rest, rest, count - 1)
 
-        given = self.number(1), front, tail
-        factor, front, tail = f.branch(is_small | is_great, scaled, lambda: given, unlikely=True)
+        unscaled = self.number(1), front, tail
+        factor, front, tail = f.branch(is_small | is_great, scaled, lambda: unscaled, unlikely=True)
         return factor, front, tail
 
     def multiply_reflections(self, q: Value, rows: int, columns: int) -> None:

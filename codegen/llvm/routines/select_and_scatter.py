@@ -54,8 +54,8 @@ class _Windows:
                 point = unit * self.points
                 for k, i in zip(self.axes, at, strict=True):
                     point = point + i * prod(self.out[k + 1 :])
-                found, best = self._first_maximum(f, x, start, at)
-                with f.when(found):
+                exists, best = self._first_maximum(f, x, start, at)
+                with f.when(exists):
                     total = read(f, result, best, self.x.dtype) + read(f, cotangent, point, self.x.dtype)
                     write(f, total, result, best, self.x.dtype)
         f.ret()
@@ -67,16 +67,16 @@ class _Windows:
         taps = [self.op.window[k] for k in self.axes]
         zero = f.const(type_of(self.x.dtype), 0)
         with f.carry_loop(0, prod(taps), [f.const(I1, 0), zero, f.const(I64, 0)]) as loop:
-            found, best, place = loop.values
+            exists, best, place = loop.values
             position, inside = self._element(f, loop.index, start, at)
             value = read(f, x, f.select(inside, position, 0), self.x.dtype)
             greater = f.cmp("gt" if not self.x.dtype.is_unsigned else "ugt", value, best)
             if self.x.dtype.is_float:
                 greater = greater | (f.is_nan(value) & f.cmp("eq", best, best))
-            takes = inside & (f.not_(found) | greater)
-            loop.next(found | inside, f.select(takes, value, best), f.select(takes, position, place))
-        found, _, place = loop.results
-        return found, place
+            takes = inside & (f.not_(exists) | greater)
+            loop.next(exists | inside, f.select(takes, value, best), f.select(takes, position, place))
+        exists, _, place = loop.results
+        return exists, place
 
     def _element(self, f: FunctionBuilder, tap: Value, start: Value, at: list[Value]) -> tuple[Value, Value]:
         """The position of a tap's element in x, and whether it is inside of x."""

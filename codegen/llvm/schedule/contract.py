@@ -202,7 +202,8 @@ def winograd_sizes(shape: ConvShape) -> ConvSizes:
 
 
 def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
-    """Input positions (of the phases of a strided convolution) that tiles of `output` outputs read along each axis."""
+    """Input positions that tiles of `output` outputs read along each axis, after space-to-depth of a strided
+    convolution."""
     return tuple(_reach(w.outputs, w.taps, output) for w in winograd_sizes(shape).windows)
 
 
@@ -218,7 +219,7 @@ def _winograd_tile(sizes: ConvSizes, room: tuple[int, ...], target: Cpu) -> int:
 
 
 def _fits(sizes: ConvSizes, m: int, room: tuple[int, ...]) -> bool:
-    """True if tiles read at most `room` input positions, or phases of an input that is copied."""
+    """True if tiles read at most `room` input positions, or the input is copied."""
     windows = zip(sizes.space_to_depth.windows, room, strict=True)
     least = _UNLIMITED if sizes.is_strided else 0
     return all(max(least, _reach(w.outputs, w.taps, m)) <= n for w, n in windows)
@@ -238,7 +239,7 @@ def has_winograd_room(shape: ConvShape, m: int) -> bool:
 
 def has_room(operand: WindowedOperand, room: tuple[int, ...]) -> bool:
     """True if so many positions can be read along each axis, or the operand is copied."""
-    return all(need <= found for need, found in zip(room, _room(operand), strict=True))
+    return all(need <= available for need, available in zip(room, _room(operand), strict=True))
 
 
 def _room(shape: ConvShape | WindowedOperand) -> tuple[int, ...]:
@@ -360,8 +361,8 @@ def _blocks_now(
 ) -> tuple[int, int]:
     """(points in a block, panels in a unit)."""
     extent = Extent(points=points, vectors=vectors, depth=depth, groups=groups, inputs=inputs)
-    found = block_points(replace(nest, points=points), extent, target)
-    return found.points, found.panels or -(-vectors // nest.main.vectors)
+    blocks = block_points(replace(nest, points=points), extent, target)
+    return blocks.points, blocks.panels or -(-vectors // nest.main.vectors)
 
 
 def share_points(nest: TileSchedule, e: Extent, panels: int, target: Cpu) -> TileSchedule:

@@ -285,11 +285,11 @@ def _product_of_parts(kernel: Kernel, stores: Sequence[Store], parts: Sequence[C
     """The product whose epilogue has several stages."""
     if any(c.kind is not ContractionKind.PRODUCT for c in parts) or len({s.index for s in stores}) != 1:
         raise ContractionError(f"{kernel.name}: several sums or results of a contraction that is no matrix product")
-    found = [_product(kernel, stores[0], contract, *_operands(kernel, contract)) for contract in parts]
-    first = found[0]
-    if any(p.lhs != first.lhs or _without_offsets(p.rhs) != _without_offsets(first.rhs) for p in found):
+    products = [_product(kernel, stores[0], contract, *_operands(kernel, contract)) for contract in parts]
+    first = products[0]
+    if any(p.lhs != first.lhs or _without_offsets(p.rhs) != _without_offsets(first.rhs) for p in products):
         raise ContractionError(f"{kernel.name}: {len(parts)} products of different operands")
-    return replace(first, parts=tuple(p.rhs for p in found))
+    return replace(first, parts=tuple(p.rhs for p in products))
 
 
 def _without_offsets(load: Load) -> Load:

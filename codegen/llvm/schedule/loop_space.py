@@ -105,10 +105,10 @@ class LoopSpace(Space[LoopChoice]):
         if self.nest.guard is not None or self.default.vector < 0:
             return []
         stores = [self.nest.accesses[s.buffer, s.index] for s in self.nest.stages if isinstance(s, Store)]
-        found: list[int] = []
+        others: list[int] = []
         for i, axis in enumerate(self.nest.axes):
             strides = {a.stride(axis.name) for a in stores}
             fits = strides <= {0, 1} if axis.kind is AxisKind.REDUCE else strides == {1}
             if fits and i != self.default.vector and self.nest.known_extent(axis.name) > 1:
-                found.append(i)
-        return found
+                others.append(i)
+        return others

@@ -65,9 +65,9 @@ def choose_tiles(
         for last in {vectors % width, vectors % width + width}:
             if last > vectors or (last > width and (last == width or vectors % width == 0)):
                 continue
-            found = _cover_cost(vectors, width, last, points, target)
-            if found is not None and (best is None or found[0] < best[0]):
-                best = found
+            cover = _cover_cost(vectors, width, last, points, target)
+            if cover is not None and (best is None or cover[0] < best[0]):
+                best = cover
     assert best is not None
     return best[1], best[2]
 

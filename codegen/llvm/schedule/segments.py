@@ -91,8 +91,8 @@ def plain_segments(outer: list[tuple[int, int]], inner: list[tuple[int, int]]) -
     if chunks and last and len(outer) == 1:
         (x, unroll, sources), (x_last, rest, more) = *chunks, last
         return (Segment(steps=x + x_last, unroll=unroll, sources=sources + more, rest=rest),)
-    found = [*chunks, last] if last else chunks
-    return tuple(Segment(steps=x, unroll=unroll, sources=sources) for x, unroll, sources in found)
+    pieces = [*chunks, last] if last else chunks
+    return tuple(Segment(steps=x, unroll=unroll, sources=sources) for x, unroll, sources in pieces)
 
 
 def _chunks(
@@ -106,11 +106,11 @@ def _chunks(
 
 def offsets(extents: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
     """The offset of each point of a box; the last axis varies fastest."""
-    found = [0]
+    starts = [0]
     for n, stride in zip(extents, strides, strict=True):
         steps = [i * stride for i in range(n)]
-        found = [start + step for start in found for step in steps]
-    return found
+        starts = [start + step for start in starts for step in steps]
+    return starts
 
 
 def collapse(points: tuple[int, ...], views: list[tuple[int, ...]]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:

@@ -39,8 +39,8 @@ class Space(ABC, Generic[S]):
 
     def neighbours(self, schedule: S) -> list[S]:
         """The schedules of the space that differ from `schedule` in one decision."""
-        found = dict.fromkeys(s for s in self.near(schedule) if s != schedule)
-        return [s for s in found if self.contains(s)]
+        near = dict.fromkeys(s for s in self.near(schedule) if s != schedule)
+        return [s for s in near if self.contains(s)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

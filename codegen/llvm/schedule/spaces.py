@@ -109,10 +109,10 @@ class WinogradSpace(Space[WinogradSchedule]):
 
     def contains(self, schedule: WinogradSchedule) -> bool:
         s = schedule
-        found = [(d, t) for d, t in zip(self.defaults, self.tiles, strict=True) if d.output == s.output]
-        if not found:
+        matching = [(d, t) for d, t in zip(self.defaults, self.tiles, strict=True) if d.output == s.output]
+        if not matching:
             return False
-        ((default, tiles),) = found
+        ((default, tiles),) = matching
         if s.lanes != default.lanes or not tiles.contains(s.main, s.last) or not 0 <= s.prefetch <= _MOST_PREFETCH:
             return False
         if bool(s.expand) != bool(default.expand) or not 0 <= s.expand <= 2 * default.expand or (s.expand and s.fused):
@@ -185,8 +185,8 @@ AnySpace = Space[Any]
 def spaces(kernel: Kernel, target: Cpu, parameters: frozenset[str]) -> dict[type[Schedule], AnySpace]:
     """The spaces of a kernel by the class of their schedules. `parameters` names the buffers that rarely change."""
     shape = describe_contraction(kernel) if contracts(kernel) else describe_loops(kernel)
-    found = _SPACES[type(shape)](shape, target, parameters)
-    return {type(space.start): space for space in found}
+    all_spaces = _SPACES[type(shape)](shape, target, parameters)
+    return {type(space.start): space for space in all_spaces}
 
 
 def allows(kernel: Kernel, schedule: Schedule, target: Cpu, parameters: frozenset[str]) -> bool:
@@ -197,19 +197,19 @@ def allows(kernel: Kernel, schedule: Schedule, target: Cpu, parameters: frozense
 
 def alternatives(kernel: Kernel, schedule: Schedule, target: Cpu, parameters: frozenset[str]) -> list[Schedule]:
     """The schedules near `schedule`: those of other kinds that the formulas choose, and its neighbours."""
-    found = spaces(kernel, target, parameters)
-    if type(schedule) not in found:
+    by_kind = spaces(kernel, target, parameters)
+    if type(schedule) not in by_kind:
         return []
-    others = [space.start for kind, space in found.items() if kind is not type(schedule)]
-    return [*others, *found[type(schedule)].neighbours(schedule)]
+    others = [space.start for kind, space in by_kind.items() if kind is not type(schedule)]
+    return [*others, *by_kind[type(schedule)].neighbours(schedule)]
 
 
 def tuned_schedule(kernel: Kernel, target: Cpu, parameters: frozenset[str]) -> Schedule | None:
     """The schedule that a search found for a kernel, if it is one that computes it."""
-    found = target.tuned.find(kernel, parameters)
-    if found is None or allows(kernel, found, target, parameters):
-        return found
-    warn(f"{found} is not a schedule for {kernel.name}: tune the model again", RuntimeWarning, stacklevel=3)
+    tuned = target.tuned.find(kernel, parameters)
+    if tuned is None or allows(kernel, tuned, target, parameters):
+        return tuned
+    warn(f"{tuned} is not a schedule for {kernel.name}: tune the model again", RuntimeWarning, stacklevel=3)
     return None
 
 

@@ -77,9 +77,9 @@ def scratch_rows(steps: Sequence[Step]) -> list[str]:
         stages = step.stages if isinstance(step, LoopGroup) else [step]
         rows.update((name, None) for s in stages for name in _refs(s) if computed.get(name, number) != number)
         if isinstance(step, LoopGroup):
-            found = [s for s in stages if isinstance(s, Local) and not is_reduction(s)]
-            computed.update((s.name, number) for s in found)
-            full.update((s.name, s) for s in found)
+            values = [s for s in stages if isinstance(s, Local) and not is_reduction(s)]
+            computed.update((s.name, number) for s in values)
+            full.update((s.name, s) for s in values)
     return [name for name in rows if not _is_cheap(full[name].value, full)]
 
 

@@ -58,11 +58,11 @@ def entry_of(schedule: Schedule) -> dict[str, Value]:
     """The entry of a schedule."""
     from .kinds import RegisterTile
 
-    found: dict[str, Value] = {"kind": type(schedule).__name__}
+    entry: dict[str, Value] = {"kind": type(schedule).__name__}
     for field in fields(schedule):  # type: ignore[arg-type]
         value = getattr(schedule, field.name)
-        found[field.name] = [value.rows, value.vectors] if isinstance(value, RegisterTile) else value
-    return found
+        entry[field.name] = [value.rows, value.vectors] if isinstance(value, RegisterTile) else value
+    return entry
 
 
 def schedule_of(entry: Entry) -> Schedule:
@@ -76,8 +76,8 @@ def schedule_of(entry: Entry) -> Schedule:
         raise ValueError(f"{name!r} is not a kind of schedule: use {', '.join(known)}")
     names = {f.name for f in fields(known[name])}
     needed = {f.name for f in fields(known[name]) if f.default is MISSING}
-    given = set(entry) - {"kind"}
-    if wrong := (given - names) | (needed - given):
+    fields_of_entry = set(entry) - {"kind"}
+    if wrong := (fields_of_entry - names) | (needed - fields_of_entry):
         raise ValueError(f"a {name} has the fields {', '.join(names)}; wrong or missing: {min(wrong)}")
-    values = {f: RegisterTile(*v) if isinstance(v := entry[f], list) else v for f in given}
+    values = {f: RegisterTile(*v) if isinstance(v := entry[f], list) else v for f in fields_of_entry}
     return known[name](**values)

@@ -1,9 +1,9 @@
-"""Splits convolutions of inputs with zeros between their elements into dense ones.
+"""Splits convolutions of inputs with zeros between their elements into dense ones, the sub-pixel convolutions.
 
 The gradient of a convolution of stride s by its data is such a convolution: its input, the cotangent, has s - 1 zeros
-between neighbours. The outputs o = s * i + p of one phase p meet elements only with the taps t for which
-p + t * dilation - low is a multiple of s. So each phase is a dense convolution with some of the taps, whose results are
-stored s elements apart. No zero is stored or multiplied.
+between neighbours. The outputs o = s * i + p with one remainder p meet elements only with the taps t for which
+p + t * dilation - low is a multiple of s. So the outputs of each remainder are a dense convolution with some of the
+taps, whose results are stored s elements apart. No zero is stored or multiplied.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from ..ir.kernel import (
 from ..ir.lazy_dataclass import dataclass
 
 
-def phases(kernel: Kernel) -> tuple[Kernel, ...]:
+def subpixel_kernels(kernel: Kernel) -> tuple[Kernel, ...]:
     """The kernels that together compute a convolution; the kernel itself if its input has no interior zeros.
 
-    In a phase without taps the convolution is zero.
+    A sub-pixel convolution without taps is zero.
     """
-    found = contracts(kernel)
-    split = [w for c in found for w in c.windows if w.interior > 1]
-    if len(found) != 1 or not split or any(w.stride > 1 for w in split):
+    products = contracts(kernel)
+    split = [w for c in products for w in c.windows if w.interior > 1]
+    if len(products) != 1 or not split or any(w.stride > 1 for w in split):
         return (kernel,)
-    combinations = product(*(_window_phases(kernel, w) for w in split))
-    return tuple(_phase(kernel, found[0], chosen) for chosen in combinations)
+    combinations = product(*(_subpixel_windows(kernel, w) for w in split))
+    return tuple(_subpixel_kernel(kernel, products[0], chosen) for chosen in combinations)
 
 
 @dataclass(frozen=True, slots=True)
-class _WindowPhase:
-    """One phase of one window: the kernel's axes as functions of axes of other extents."""
+class _SubpixelWindow:
+    """A window over the outputs of one remainder: the kernel's axes as functions of axes of other extents."""
 
     window: Window
     outputs: int
@@ -59,31 +59,31 @@ class _WindowPhase:
     tap: Affine
 
 
-def _window_phases(kernel: Kernel, window: Window) -> list[_WindowPhase]:
-    """The phases that have outputs."""
+def _subpixel_windows(kernel: Kernel, window: Window) -> list[_SubpixelWindow]:
+    """The windows that have outputs, one for each remainder."""
     outputs, taps, step = kernel.axis(window.out).extent, kernel.axis(window.tap).extent, window.interior
     assert isinstance(outputs, int)
     assert isinstance(taps, int)
-    found: list[_WindowPhase] = []
+    windows: list[_SubpixelWindow] = []
     for p in range(step):
         count = -(-(outputs - p) // step)
         meeting = [t for t in range(taps) if (p + t * window.dilation - window.low) % step == 0]
         if p and count <= 0:
             continue
         first = meeting[0] if meeting else 0
-        apart = meeting[1] - first if len(meeting) > 1 else step
+        stride = meeting[1] - first if len(meeting) > 1 else step
         dense = replace(
             window,
-            dilation=apart * window.dilation // step if len(meeting) > 1 else 1,
+            dilation=stride * window.dilation // step if len(meeting) > 1 else 1,
             low=-((p + first * window.dilation - window.low) // step),
             interior=1,
         )
-        output, tap = affine((window.out, step), offset=p), affine((window.tap, apart), offset=first)
-        found.append(_WindowPhase(dense, count, len(meeting), output, tap))
-    return found
+        output, tap = affine((window.out, step), offset=p), affine((window.tap, stride), offset=first)
+        windows.append(_SubpixelWindow(dense, count, len(meeting), output, tap))
+    return windows
 
 
-def _phase(kernel: Kernel, node: Contract, chosen: Sequence[_WindowPhase]) -> Kernel:
+def _subpixel_kernel(kernel: Kernel, node: Contract, chosen: Sequence[_SubpixelWindow]) -> Kernel:
     places: dict[str, Affine] = {}
     extents: dict[str, int] = {}
     for c in chosen:

@@ -1,4 +1,4 @@
-"""Copies an image into blocks of channels in which positions that are a stride apart have become channels.
+"""Copies an image into blocks of channels after space-to-depth: the positions within one stride become channels.
 
 A convolution with stride s over few channels is then one with stride 1 over s * s as many, which Winograd's transforms
 can compute. Channel (p * s + q) * channels + c of position (y, x) is the image's channel c at (y * s + p, x * s + q).
@@ -19,18 +19,20 @@ from .points import channel_offset
 from .tiles import KERNEL_PARAMETERS, argument
 
 
-def emit_phases(module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, symbol: str) -> LaunchSpec:
+def emit_space_to_depth(
+    module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, symbol: str
+) -> LaunchSpec:
     """Emit the copy to the begin of the workspace. The launch is over its rows (image, position along the first
     axis)."""
     f = module.function(symbol, None, KERNEL_PARAMETERS, shares=True)
-    copier = _PhaseCopier(f, shape, place, slot)
+    copier = _Copier(f, shape, place, slot)
     with f.loop(f.args[1], f.args[2]) as unit:
         copier.row(f.udiv(unit, place.extents[0]), f.urem(unit, place.extents[0]))
     f.ret()
     return LaunchSpec(symbol, place.images * place.extents[0], 4, LAYOUT)
 
 
-class _PhaseCopier:
+class _Copier:
     def __init__(self, f: FunctionBuilder, shape: ConvShape, place: InputPlace, slot: int) -> None:
         self.f, self.place, self.channels = f, place, shape.channels
         self.down, self.along = shape.windows
@@ -50,10 +52,10 @@ class _PhaseCopier:
             line = f.add(y * self.down.stride, p) - self.down.low
             inside = f.cmp("ge", line, 0) & f.cmp("lt", line, self.size[self.down.dimension])
             with f.when(inside), f.loop(0, self.along.stride) as q, f.loop(0, self.channels) as c:
-                phase = f.add(p * self.along.stride, q)
+                position = f.add(p * self.along.stride, q)
                 at = f.add(image * self.strides[0], line * self.strides[self.down.dimension])
                 source = f.gep(self.source, f.add(at, c * self.strides[1]), F32)
-                self._line(source, start, f.add(phase * self.channels, c), q)
+                self._line(source, start, f.add(position * self.channels, c), q)
 
     def _line(self, source: Value, start: Value, channel: Value, q: Value) -> None:
         """Copy the elements q, q + stride, ... of a line, without those that are padding."""
@@ -67,7 +69,7 @@ class _PhaseCopier:
             f.store(value, f.gep(target, x * f.fixed(place.block), F32))
 
     def _range(self, w: SpatialAxis, q: Value) -> tuple[Value, Value]:
-        """The positions of phase q, first and end, that are elements of the input."""
+        """The first and the end of the positions x for which element q + x * stride of a line is in the input."""
         f = self.f
         first = f.smax(f.div(f.sub(w.low + w.stride - 1, q), w.stride), 0)
         end = f.div(f.sub(self.size[w.dimension] + w.low + w.stride - 1, q), w.stride)
