@@ -12,11 +12,13 @@ from ..ir.assign_offsets import ALIGNMENT, Block, assign_offsets
 from ..ir.dialects.core import Constant, Fused, Relayout
 from ..ir.graph import Graph, Node, Op, Value
 from ..ir.lazy_dataclass import dataclass
+from ..ir.places import Access
 from ..ir.program import LAYOUT, PACK, Copy, HostCall, Launch, Place, Program, Space, Step
 from ..ir.types import DType
 from ..passes.elementwise import elementwise_inputs
 from ..passes.kinds import Kind, kind_of
 from ..passes.plan_memory import Sharing
+from .accesses import Accesses, after_first
 from .compiler import ControlSteps
 from .compiler import Step as KernelStep
 from .emission import LaunchSpec, Packing
@@ -106,6 +108,7 @@ class _Assembler:
         visible = len(graph.outputs) - len(graph.updates)
         self.outputs, self.states = graph.outputs[:visible], graph.outputs[visible:]
         self.owners: dict[Phase, list[int]] = {"prepare": [], "run": []}
+        self.accesses = Accesses(sharing)
         self.saved: dict[int, Block] = {}  # states whose new value is another input, read before inputs are replaced
 
     def program(self, code: tuple[bytes, ...]) -> Program:
@@ -294,7 +297,8 @@ class _Assembler:
             key = value, packing
             packed = self.packed_place(*key)
             if key not in self.launched:
-                launch = self._launch(spec, (arguments[position], packed), PACK, step)
+                accesses = self.accesses.packing(value, packing)
+                launch = self._launch(spec, (arguments[position], packed), PACK, step, accesses)
                 done[self.packed[key][0]].append(launch)
             self.launched.add(key)
             arguments[position] = packed
@@ -305,12 +309,16 @@ class _Assembler:
             return [self._control(step, step.control, places, work)]
         if step.function is not None:
             return [HostCall(step.function, tuple(places), kind, self._layers(step), step.emission.fallback)]
+        accesses = tuple(self.accesses.of(step, {position: packing for position, packing, _ in step.packs}))
         arguments += step.emission.extents
         if work is not None:
             arguments.append(work)
         elif any(spec.numbers for spec in step.emission.launches):
             arguments.append(0)
-        return [self._launch(spec, tuple(arguments), kind, step) for spec in step.emission.launches]
+        return [
+            self._launch(spec, tuple(arguments), kind, step, after_first(accesses) if number else accesses)
+            for number, spec in enumerate(step.emission.launches)
+        ]
 
     def _control(self, step: KernelStep, control: ControlSteps, places: Sequence[Place], work: Place | None) -> Step:
         """The branch or the loop of a step. Constants of nested programs are constants of the program."""
@@ -325,11 +333,16 @@ class _Assembler:
     def _name(self, name: str) -> int:
         return self.names.setdefault(name, len(self.names))
 
-    def _launch(self, spec: LaunchSpec, arguments: tuple[Place | int, ...], kind: str, step: KernelStep) -> Launch:
-        layers = self._layers(step)
-        fallback = step.emission.fallback
-        arguments += spec.numbers
-        return Launch(spec.symbol, arguments, spec.count, spec.grain, spec.kind or kind, layers, fallback)
+    def _launch(
+        self,
+        spec: LaunchSpec,
+        arguments: tuple[Place | int, ...],
+        kind: str,
+        step: KernelStep,
+        accesses: tuple[Access, ...],
+    ) -> Launch:
+        described = spec.kind or kind, self._layers(step), step.emission.fallback
+        return Launch(spec.symbol, arguments + spec.numbers, spec.count, spec.grain, *described, accesses)
 
 
 def _is_scratch(block: Block) -> bool:

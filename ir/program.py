@@ -166,6 +166,20 @@ class Program:
         """The copies of `steps`, in order."""
         return tuple([step for step in self.steps if isinstance(step, Copy)])
 
+    def extent(self, place: Place) -> int:
+        """The bytes of the block of memory that contains a place."""
+        match place.space:
+            case Space.INPUT:
+                return self.inputs[place.index].nbytes
+            case Space.OUTPUT:
+                return self.outputs[place.index].nbytes
+            case Space.ARENA:
+                return self.arena_bytes
+            case Space.PREPARED:
+                return self.prepared_bytes
+            case Space.CONSTANT:
+                return len(self.constants)
+
     def accesses(self, step: Step) -> tuple[Access, ...]:
         """What a step does with each of `own_places`; () if that is not known."""
         return self.functions[step.function].accesses if isinstance(step, HostCall) else step.accesses

@@ -30,12 +30,6 @@ def verify_program(program: Program, symbols: Collection[str] | None = None) -> 
 class _ProgramVerifier:
     def __init__(self, program: Program, symbols: Collection[str] | None) -> None:
         self.program, self.symbols = program, symbols
-        self.tensors = {Space.INPUT: program.inputs, Space.OUTPUT: program.outputs}
-        self.sizes = {
-            Space.ARENA: program.arena_bytes,
-            Space.PREPARED: program.prepared_bytes,
-            Space.CONSTANT: len(program.constants),
-        }
 
     def fail(self, message: str) -> NoReturn:
         raise GraphError(f"program {self.program.name!r}: {message}")
@@ -97,10 +91,10 @@ class _ProgramVerifier:
 
     def check_place(self, step: Step, place: Place, nbytes: int, counts: Iterable[int], runs: bool) -> None:
         """A step that does not run accesses nothing. An empty tensor can be at the end of its space."""
-        tensors = self.tensors.get(place.space)
+        tensors = {Space.INPUT: self.program.inputs, Space.OUTPUT: self.program.outputs}.get(place.space)
         if tensors is not None and not 0 <= place.index < len(tensors):
             self.fail(f"{self.described(step)}: {place.space.value} {place.index} does not exist")
-        size = self.sizes[place.space] if tensors is None else tensors[place.index].nbytes
+        size = self.program.extent(place)
         first, last = place.reach(tuple(counts))
         if runs and not 0 <= first <= last <= size - nbytes:
             of = f"{nbytes} bytes from {place.text()} on are" if nbytes else f"{place.text()} is"

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..codegen.driver import Compilation, compile_steps
 from ..frontend.compiled import Argument, CompiledModel, load_compiled
 from ..ir.program import Computation, Program, Step
 from ..ir.settings import settings
@@ -22,7 +21,7 @@ from .errors import ToolError, UsageError
 from .inputs import random_inputs
 from .inspect_text import as_text
 from .layers import describe_layers
-from .model_files import ModelFiles, find_model
+from .model_files import find_model
 from .models import (
     Model,
     bind_executable,
@@ -44,26 +43,19 @@ def run(options: argparse.Namespace) -> int:
     """Print the report; returns status 0."""
     files = find_model(options.model, options.epoch, options.params)
     if options.graph is not None:
-        _check_graph(options.graph, files)
+        from .graph.files import check_graph
+
+        check_graph(options.graph)  # before long work
     with Progress(f"reading {files.name}") as progress:
         if files.compiled is not None:
             refuse_weights(options)
-            report = _inspect_compiled(files.compiled, options.profile)
+            report = _inspect_compiled(files.compiled, options)
         else:
             if options.dump is not None:
                 _dump_to(options.dump)
             report = _inspect_symbol(load_model(files, options.weights), options, progress)
     print(as_json("inspect", report) if options.json else as_text(report))
     return 0
-
-
-def _check_graph(file: Path, files: ModelFiles) -> None:
-    """An error for a graph that cannot be written, before long work."""
-    from .graph.files import check_graph
-
-    check_graph(file)
-    if files.compiled is not None:
-        raise UsageError("--graph: a compiled folder does not contain what its launches read: inspect the symbol")
 
 
 def _dump_to(folder: Path) -> None:
@@ -86,8 +78,7 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     target = HOST.target
     progress.step(f"compiling {model.name}")
     start = time.perf_counter()
-    compiled = None if options.graph is None else compile_steps(graph, target, model.options())
-    program = compile_program(graph, model.options(), HOST) if compiled is None else compiled.program
+    program = compile_program(graph, model.options(), HOST)
     seconds = time.perf_counter() - start
     parameters = sum(program.inputs[i].nbytes for i in program.parameters)
     report = InspectReport(
@@ -107,17 +98,17 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     if options.profile:
         progress.step(f"measuring {model.name}")
         report = _profiled(report, bind_executable(model, types, HOST.load(program)))
-    if compiled is not None and options.graph is not None:
-        _write_graph(options.graph, compiled, report)
+    if options.graph is not None:
+        _write_graph(options.graph, program, [v.name for v in graph.inputs], report)
     return report
 
 
-def _write_graph(file: Path, compiled: Compilation, report: InspectReport) -> None:
+def _write_graph(file: Path, program: Program, inputs: Sequence[str], report: InspectReport) -> None:
     from .graph.files import write_graph
     from .graph.program import program_graph
 
     seconds = [x.seconds for x in report.launches if x.seconds is not None]
-    write_graph(file, program_graph(compiled, [x.name for x in report.outputs], seconds))
+    write_graph(file, program_graph(program, inputs, [x.name for x in report.outputs], seconds))
 
 
 def _without_shapes(model: Model) -> InspectReport:
@@ -133,7 +124,7 @@ def _without_shapes(model: Model) -> InspectReport:
     )
 
 
-def _inspect_compiled(folder: Path, profile: bool) -> InspectReport:
+def _inspect_compiled(folder: Path, options: argparse.Namespace) -> InspectReport:
     stored = read_folder(folder)
     program = stored.program
     report = InspectReport(
@@ -146,7 +137,11 @@ def _inspect_compiled(folder: Path, profile: bool) -> InspectReport:
         launches=_launches(program, program.steps),
         prepare=_launches(program, program.prepare),
     )
-    return _profiled(report, load_compiled(folder)) if profile else report
+    if options.profile:
+        report = _profiled(report, load_compiled(folder))
+    if options.graph is not None:
+        _write_graph(options.graph, program, [a.name for a in stored.inputs], report)
+    return report
 
 
 def arguments(found: Iterable[Argument]) -> tuple[common.Argument, ...]:

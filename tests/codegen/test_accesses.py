@@ -13,11 +13,10 @@ import networkx as nx
 import numpy as np
 import pytest
 from compiled import Array, run_program
-from mxforge.codegen.accesses import step_accesses
 from mxforge.codegen.driver import Compilation, compile_steps
 from mxforge.ir.graph import Graph
 from mxforge.ir.program import Program
-from mxforge.ir.program_graph import data_alone, dependences, reduced
+from mxforge.ir.program_graph import data_alone, dependences, reduced, step_accesses
 from mxforge.ir.types import TensorType
 from mxforge.passes.manager import Context, Options
 from mxforge.passes.training import training_graphs
@@ -35,7 +34,7 @@ TARGET = host_target(2)
 
 def orders(compiled: Compilation, count: int) -> Iterator[Program]:
     """The program with its steps in random orders, and in the one that runs each step as late as possible."""
-    graph = reduced(dependences(step_accesses(compiled)))
+    graph = reduced(dependences(step_accesses(compiled.program)))
     assert graph.number_of_nodes() == len(compiled.program.steps)
     for seed in range(count):
         random, rank = Random(seed), list(range(len(graph)))
@@ -105,7 +104,7 @@ def test_random_graphs(seed: int) -> None:
 
 def test_branches_are_independent_as_far_as_memory_allows() -> None:
     _, graph = graph_of("squeezenet1.1", data=(1, 3, 224, 224))
-    found = dependences(step_accesses(compile_steps(graph, TARGET)))
+    found = dependences(step_accesses(compile_steps(graph, TARGET).program))
     alone = data_alone(found)
     assert 0 < alone.number_of_edges() < found.number_of_edges()
     assert len(nx.dag_longest_path(alone)) < len(found)

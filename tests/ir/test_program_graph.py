@@ -8,18 +8,18 @@ from random import Random
 import networkx as nx
 import pytest
 from mxforge.ir.program import Space
-from mxforge.ir.program_graph import Access, Range, critical_path, data_alone, dependences, reduced
+from mxforge.ir.program_graph import Range, StepAccess, critical_path, data_alone, dependences, reduced
 
 
 def arena(*bounds: tuple[int, int]) -> tuple[Range, ...]:
     return tuple(Range(Space.ARENA, 0, begin, end) for begin, end in bounds)
 
 
-def step(reads: tuple[Range, ...] = (), writes: tuple[Range, ...] = ()) -> Access:
-    return Access(reads, writes)
+def step(reads: tuple[Range, ...] = (), writes: tuple[Range, ...] = ()) -> StepAccess:
+    return StepAccess(reads, writes)
 
 
-def edges(*accesses: Access) -> dict[tuple[int, int], int]:
+def edges(*accesses: StepAccess) -> dict[tuple[int, int], int]:
     graph = dependences(accesses)
     return {(a, b): graph.edges[a, b]["bytes"] for a, b in graph.edges}
 

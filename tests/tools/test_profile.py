@@ -20,7 +20,7 @@ from mxforge.tools.profile.report import Profile
 from mxforge.tools.profile.rows import Row
 from mxforge.tools.profile.text import as_text
 from mxforge.tools.schemas.common import Machine
-from mxforge.tools.schemas.profile import Times
+from mxforge.tools.schemas.profile import Parallelism, Times
 
 SHAPE = ("--input-shape", "data=2,3,32,32")
 QUICK = ("--repeat", "2")
@@ -188,6 +188,15 @@ def test_disturbed_runs_are_named() -> None:
         launches=[row],
         total=row,
         timeline=RunTimes(none, none, none),
+        parallelism=Parallelism(
+            dependences=0,
+            work_seconds=1e-3,
+            span_seconds=1e-3,
+            parallelism=1.0,
+            critical_path=(0,),
+            data_span_seconds=1e-3,
+            data_parallelism=1.0,
+        ),
     )
     assert "other processes" not in as_text(quiet, quiet.layers, None)
     assert "last cache" not in as_text(quiet, quiet.layers, None)  # its size is not known

@@ -118,11 +118,6 @@ def test_errors(
     assert message in done.err and done.err.count("\n") == 1
 
 
-def test_a_compiled_folder_has_no_graph(mxforge: Any, compiled: Path) -> None:
-    done = mxforge("inspect", compiled, "--graph", "graph.svg")
-    assert done.status == 2 and "inspect the symbol" in done.err and done.err.count("\n") == 1
-
-
 def test_a_model_without_steps(mxforge: Any, tmp_path: Path) -> None:
     mx.sym.identity(mx.sym.var("data"), name="identity0").save(str(tmp_path / "net-symbol.json"))
     for name in ("graph.svg", "graph.dot", "graph.graphml"):
@@ -232,9 +227,15 @@ def test_independent_layers_are_parallel(mxforge: Any, tmp_path: Path) -> None:
     assert "the critical path has 1 of 2 launches" in mxforge("profile", tmp_path / "net", *shape).out
 
 
-def test_a_compiled_folder_has_no_parallelism(mxforge: Any, compiled: Path) -> None:
-    done = mxforge("profile", compiled, "--repeat", "1")
-    assert done.status == 0 and "parallelism" not in done.out
+def test_a_compiled_folder_has_the_graph_of_its_symbol(
+    mxforge: Any, convnet: Path, compiled: Path, tmp_path: Path
+) -> None:
+    mxforge("inspect", convnet, "--input-shape", "data=2,3,32,32", "--graph", tmp_path / "symbol.graphml")
+    mxforge("inspect", compiled, "--graph", tmp_path / "compiled.graphml")
+    symbol, folder = (nx.read_graphml(tmp_path / f"{name}.graphml", node_type=int) for name in ("symbol", "compiled"))
+    assert "data" in nx.get_node_attributes(folder, "label").values()
+    assert nx.is_isomorphic(symbol, folder)
+    assert "the critical path has" in mxforge("profile", compiled, "--repeat", "1").out
 
 
 def test_simulation(mxforge: Any, branches: Path) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ...codegen.accesses import step_accesses
-from ...codegen.driver import Compilation
 from ...ir.lazy_dataclass import dataclass
-from ...ir.program import Computation, Copy, Space
-from ...ir.program_graph import Access, Range, dependences
+from ...ir.program import Computation, Copy, Program, Space
+from ...ir.program_graph import Range, StepAccess, dependences, step_accesses
 from ...ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -40,31 +38,28 @@ class ProgramGraph:
 
 
 def program_graph(
-    compiled: Compilation, outputs: Sequence[str], seconds: Sequence[float] | None = None
+    program: Program, inputs: Sequence[str], outputs: Sequence[str], seconds: Sequence[float] | None = None
 ) -> ProgramGraph:
-    """The graph of a program whose outputs have these names, and whose launches take so long. Inputs and outputs that
-    no step uses are left out."""
-    found = [*_inputs(compiled), *_steps(compiled, seconds), *_outputs(compiled, outputs)]
+    """The graph of a program whose first inputs and whose outputs have these names, and whose launches take so long.
+    Inputs and outputs that no step uses are left out."""
+    found = [*_inputs(program, inputs), *_steps(program, seconds), *_outputs(program, outputs)]
     graph = dependences([access for _, access in found])
     unused = [n for n, (node, _) in enumerate(found) if node.kind in (INPUT, OUTPUT) and not graph.degree(n)]
     graph.remove_nodes_from(unused)
     return ProgramGraph({n: found[n][0] for n in graph}, graph)
 
 
-def _inputs(compiled: Compilation) -> Iterator[tuple[Node, Access]]:
-    """The inputs, as steps that write them."""
-    for i, value in enumerate(compiled.graph.inputs):
-        if i not in compiled.program.parameters:
-            yield (
-                Node(value.name or f"input {i}", INPUT, value.type.nbytes),
-                Access((), (_whole(Space.INPUT, i, value.type),)),
-            )
+def _inputs(program: Program, names: Sequence[str]) -> Iterator[tuple[Node, StepAccess]]:
+    """The inputs that have names and are no parameters, as steps that write them."""
+    for i, (name, type) in enumerate(zip(names, program.inputs, strict=False)):
+        if i not in program.parameters:
+            whole = _whole(Space.INPUT, i, type)
+            yield Node(name or f"input {i}", INPUT, type.nbytes), StepAccess((), (whole,))
 
 
-def _steps(compiled: Compilation, seconds: Sequence[float] | None) -> Iterator[tuple[Node, Access]]:
-    program = compiled.program
+def _steps(program: Program, seconds: Sequence[float] | None) -> Iterator[tuple[Node, StepAccess]]:
     times = iter(seconds or ())
-    for step, access in zip(program.steps, step_accesses(compiled), strict=True):
+    for step, access in zip(program.steps, step_accesses(program), strict=True):
         nbytes = sum(r.end - r.begin for r in (*access.reads, *access.writes))
         if isinstance(step, Computation):
             label = program.label(step)
@@ -75,10 +70,10 @@ def _steps(compiled: Compilation, seconds: Sequence[float] | None) -> Iterator[t
             yield Node(f"zeros to {step.target.text()}", FILL, nbytes), access
 
 
-def _outputs(compiled: Compilation, names: Sequence[str]) -> Iterator[tuple[Node, Access]]:
+def _outputs(program: Program, names: Sequence[str]) -> Iterator[tuple[Node, StepAccess]]:
     """The outputs, as steps that read them."""
-    for i, (name, type) in enumerate(zip(names, compiled.program.results, strict=True)):
-        yield Node(name, OUTPUT, type.nbytes), Access((_whole(Space.OUTPUT, i, type),), ())
+    for i, (name, type) in enumerate(zip(names, program.results, strict=True)):
+        yield Node(name, OUTPUT, type.nbytes), StepAccess((_whole(Space.OUTPUT, i, type),), ())
 
 
 def _whole(space: Space, index: int, type: TensorType) -> Range:

@@ -114,7 +114,7 @@ def _profile(source: Source, seconds: Sequence[float], runs: Sequence[RunTimes],
         total=total_row(model.name, launches, p50),
         timeline=runs[int(np.argsort(whole)[len(whole) // 2])],
         missing=source.missing,
-        parallelism=None if source.accesses is None else parallelism(program, source.accesses, times.tolist()),
+        parallelism=parallelism(program, times.tolist()),
     )
 
 

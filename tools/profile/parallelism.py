@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.program import Computation, Program
-from ...ir.program_graph import Access, critical_path, data_alone, dependences, reduced
+from ...ir.program_graph import critical_path, data_alone, dependences, reduced, step_accesses
 from ..schemas.profile import Parallelism
 
 
-def parallelism(program: Program, accesses: Sequence[Access], seconds: Sequence[float]) -> Parallelism:
-    """The parallelism of a program whose steps have these accesses, and whose launches take so long. Copies take no
-    time."""
+def parallelism(program: Program, seconds: Sequence[float]) -> Parallelism:
+    """The parallelism of a program whose launches take so long. Copies take no time."""
     launches = {n: k for k, n in enumerate(launch_steps(program))}
     times = [seconds[launches[n]] if n in launches else 0.0 for n in range(len(program.steps))]
-    graph = dependences(accesses)
+    graph = dependences(step_accesses(program))
     alone = data_alone(graph)
     path, data_path = critical_path(graph, times), critical_path(alone, times)
     work, span, data_span = (sum(times[n] for n in steps) for steps in (range(len(times)), path, data_path))

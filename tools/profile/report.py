@@ -18,8 +18,7 @@ class Profile:
     whole runs. `between_seconds` is the time of a run between
     its launches, in which threads wait for each other. `launches` and `layers` are rows with median times, `total`
     is all work in the time of a whole run. `timeline` are the times of one run, an average one.
-    `missing` is the number of parameters without values, which are inputs. `parallelism` is None if the dependences of
-    launches are not known."""
+    `missing` is the number of parameters without values, which are inputs."""
 
     model: str
     inputs: tuple[Argument, ...]
@@ -32,8 +31,8 @@ class Profile:
     launches: Sequence[Row]
     total: Row
     timeline: RunTimes
+    parallelism: Parallelism
     missing: int = 0
-    parallelism: Parallelism | None = None
 
     @property
     def knows_work(self) -> bool:

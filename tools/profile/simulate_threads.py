@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...ir.lazy_dataclass import dataclass
-from ...ir.program_graph import critical_path, data_alone, dependences
+from ...ir.program_graph import critical_path, data_alone, dependences, step_accesses
 from ...ir.types import TensorType
 from ...runtime.devices import HOST
 from ...runtime.host.probes import RunTimes
@@ -122,8 +122,8 @@ def launch_works(model: Model, types: Mapping[str, TensorType], threads: int, re
     inner = _least([found for _, found in runs])
     begins = spans[-1][0]
     owners = np.searchsorted(begins, [n.begin for n in inner], side="right") - 1
-    assert source.accesses is not None
-    return Measured(list(_works(source, rows, inner, owners.tolist())), dependences(source.accesses))
+    graph = dependences(step_accesses(source.executable.program))
+    return Measured(list(_works(source, rows, inner, owners.tolist())), graph)
 
 
 def _least(runs: Sequence[Sequence[Nested]]) -> list[Nested]:

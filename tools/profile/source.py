@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from ...codegen.accesses import step_accesses
 from ...codegen.driver import compile_steps
 from ...codegen.llvm.target import CpuTarget
 from ...frontend.compiled import CompiledModel, load_compiled
 from ...ir.lazy_dataclass import dataclass
-from ...ir.program_graph import Access
 from ...ir.types import TensorType
 from ...runtime.devices import HOST
 from ...runtime.host.executable import Executable
@@ -27,15 +25,13 @@ WARMUP = 2
 @dataclass(frozen=True)
 class Source:
     """A model that can run, and what is known about its launches. `operators` are those of its layers by name, and
-    `missing` is the number of its parameters that are inputs because they have no values. `accesses` are those of the
-    steps of the program; None: they are not known."""
+    `missing` is the number of its parameters that are inputs because they have no values."""
 
     model: CompiledModel
     executable: Executable
     regions: Sequence[Region]
     operators: Mapping[str, str]
     missing: int = 0
-    accesses: Sequence[Access] | None = None
 
 
 def symbol_source(model: Model, types: Mapping[str, TensorType], target: CpuTarget) -> Source:
@@ -44,8 +40,7 @@ def symbol_source(model: Model, types: Mapping[str, TensorType], target: CpuTarg
     executable = HOST.load(compiled.program)
     operators = {node.name: node.op for node in model.network.nodes if not node.is_variable}
     missing = sum(name not in model.parameters for name in parameter_names(model))
-    bound, accesses = bind_executable(model, types, executable), step_accesses(compiled)
-    return Source(bound, executable, regions(compiled), operators, missing, accesses)
+    return Source(bind_executable(model, types, executable), executable, regions(compiled), operators, missing)
 
 
 def compiled_source(files: ModelFiles) -> Source:

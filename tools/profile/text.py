@@ -72,7 +72,7 @@ def _total(profile: Profile) -> Iterator[str]:
             f"{_number(rate(total.operations, total), 1e9)} GFLOP/s, {_number(rate(total.nbytes, total), 1e9)} GB/s"
         )
         yield f"     {speeds}, {100 * share:.0f} % of the roof, in the p50"
-    if profile.parallelism is not None and profile.parallelism.parallelism is not None:
+    if profile.parallelism.parallelism is not None:
         yield f"     {_parallelism_text(profile.parallelism, len(profile.launches))}"
 
 

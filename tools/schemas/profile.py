@@ -85,7 +85,7 @@ class Parallelism(Record):
 class ProfileReport(Record):
     """The report of `mxforge profile --json`. Times are in seconds, sizes in bytes."""
 
-    schema: Literal["profile/2"] = "profile/2"
+    schema: Literal["profile/3"] = "profile/3"
     model: str
     inputs: tuple[Argument, ...]
     machine: Machine
@@ -103,8 +103,7 @@ class ProfileReport(Record):
     launches: tuple[Row, ...]
     total: Row
     """All work, in the time of a whole run."""
-    parallelism: Parallelism | None
-    """null: a compiled folder does not contain the dependences of its launches."""
+    parallelism: Parallelism
 
 
 @dataclass(frozen=True, kw_only=True)
