@@ -17,6 +17,7 @@ from .assign_offsets import ALIGNMENT, Block, assign_offsets
 from .lazy_dataclass import dataclass
 from .program import Copy, Place, Program, Space, Step
 from .program_rewrite import move_steps, name_steps
+from .step_accesses import group_steps
 from .types import TensorType
 
 
@@ -36,7 +37,7 @@ def why_alone(program: Program) -> str:
 
 
 def parallel(name: str, inputs: Sequence[TensorType], uses: Sequence[Use]) -> Program:
-    """The program that runs programs at the same time, each on memory of its own. Step k of all programs is a group.
+    """The program that runs programs at the same time, each on memory of its own: step k of all of them, then the next.
 
     The values are its inputs: random keys too, of which each program needs one. Programs only replace state, and can
     share inputs that none of them replaces. ValueError for programs with outputs, or that call Python functions.
@@ -51,9 +52,8 @@ def parallel(name: str, inputs: Sequence[TensorType], uses: Sequence[Use]) -> Pr
         combined.steps(use.program, region, places, ())
         for use, region, places in zip(uses, regions, operands, strict=True)
     ]
-    groups = [[step for step in row if step is not None] for row in zip_longest(*columns)]
-    steps = [step for group in groups for step in group]
-    return combined.program(name, inputs, (), steps, uses, tuple(map(len, groups)))
+    steps = [step for row in zip_longest(*columns) for step in row if step is not None]
+    return group_steps(combined.program(name, inputs, (), steps, uses))
 
 
 def sequence(
@@ -165,7 +165,6 @@ class _Combination:
         outputs: Sequence[TensorType],
         steps: Iterable[Step],
         uses: Sequence[Use],
-        groups: tuple[int, ...] = (),
     ) -> Program:
         replaced = dict.fromkeys(use.inputs[i] for use in uses for i in use.program.state)
         return Program(
@@ -182,7 +181,6 @@ class _Combination:
             code=tuple(self.code),
             state=tuple(i for i in replaced if i < len(inputs)),
             names=tuple(self.names),
-            groups=groups,
         )
 
 
@@ -217,25 +215,21 @@ class _Sequence:
         values = self._assign()
         places = {v: self._place(v, values, regions) for v in range(len(self.types))}
         steps: list[Step] = []
-        groups: list[int] = []
         for use, region, copies in zip(self.uses, regions, self.left_out, strict=True):
             operands = [places[v] for v in use.inputs], [places[v] for v in use.outputs]
             steps += self.combined.steps(use.program, region, *operands, set(copies.values()))
-            groups += [1] * len(use.program.prepare)
-            groups += use.program.groups or [1] * (len(use.program.steps) - len(copies))
         for position, value in enumerate(self.outputs):
             target = Place(Space.OUTPUT, position)
             if places[value] != target:
                 steps.append(Copy(target, places[value], self.types[value].nbytes))
-                groups.append(1)
         outputs = [self.types[v] for v in self.outputs]
-        return self.combined.program(name, self.types[: self.inputs], outputs, steps, self.uses, tuple(groups))
+        return group_steps(self.combined.program(name, self.types[: self.inputs], outputs, steps, self.uses))
 
     def _left_out(self, use: Use) -> dict[int, Copy]:
         """The last copies that return a whole value, by the value, if no program replaces their source."""
         found: dict[int, Copy] = {}
         trailing = takewhile(lambda step: isinstance(step, Copy), reversed(use.program.steps))
-        for copy in [] if use.program.groups else [step for step in trailing if isinstance(step, Copy)]:
+        for copy in (step for step in trailing if isinstance(step, Copy)):
             target, operand = copy.target, _operand(use, copy.source)
             is_whole = target.space is Space.OUTPUT and copy.nbytes == use.program.outputs[target.index].nbytes
             if is_whole and not target.offset and operand not in self.replaced:

@@ -6,8 +6,7 @@
 An edge without data exists only because memory is used again. Every order of the steps in which all edges point forward
 computes the same results, as does running steps at the same time that no path connects.
 
-    step_accesses(program)          what each step reads and writes
-    dependences(accesses)           the graph; networkx is imported to make it
+    dependences(accesses)           the graph, from `step_accesses`; networkx is imported to make it
     data_alone(graph)               the same without the edges that the use of memory causes
     reduced(graph)                  the fewest edges with the same paths: what a graph of launches needs
     critical_path(graph, seconds)   the steps that take the most time one after the other
@@ -20,58 +19,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from .lazy_dataclass import dataclass
-from .places import Access, Space
-from .program import Program, Step, own_places, walk
+from .places import Space
+from .step_accesses import Range, StepAccess
 
 if TYPE_CHECKING:
     from networkx import DiGraph
 
     Graph = DiGraph[int]
-
-_UNKNOWN = Access(0, reads=True, writes=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The bytes from `begin` to before `end` of the memory that the places of a space and an index are in."""
-
-    space: Space
-    index: int
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class StepAccess:
-    """What a step reads, and what it then writes."""
-
-    reads: tuple[Range, ...]
-    writes: tuple[Range, ...]
-
-
-def step_accesses(program: Program) -> list[StepAccess]:
-    """What each step of a program reads and writes. A loop or a branch reads all that a step in it reads, and writes
-    all that one writes. A launch of unknown accesses reads and writes the whole blocks of memory."""
-    return [_step_access(program, step) for step in program.steps]
-
-
-def _step_access(program: Program, step: Step) -> StepAccess:
-    reads: dict[Range, None] = {}
-    writes: dict[Range, None] = {}
-    for inner, counts in walk((step,)):
-        places, accesses = own_places(inner), program.accesses(inner)
-        for number, place in enumerate(places):
-            if accesses:
-                first, last = place.reach(counts)
-                access = accesses[number]
-                touched = Range(place.space, place.index, first, last + access.nbytes)
-            else:
-                touched, access = Range(place.space, place.index, 0, program.extent(place)), _UNKNOWN
-            if access.reads:
-                reads[touched] = None
-            if access.writes:
-                writes[touched] = None
-    return StepAccess(tuple(reads), tuple(writes))
 
 
 def dependences(accesses: Sequence[StepAccess]) -> Graph:

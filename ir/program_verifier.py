@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from .graph import GraphError
 from .program import HostCall, Launch, Place, Program, Space, Step, own_places, walk
+from .step_accesses import GROUPED, StepGroup, step_accesses
 from .step_fields import fields_of
 from .types import DType, TensorType
 
@@ -25,6 +26,8 @@ def verify_program(program: Program, symbols: Collection[str] | None = None) -> 
     for prepared, steps in ((True, program.prepare), (False, program.steps)):
         for step, counts in walk(steps):
             verifier.check_step(step, counts, prepared=prepared)
+    if program.groups:
+        verifier.check_groups()
 
 
 class _ProgramVerifier:
@@ -56,6 +59,17 @@ class _ProgramVerifier:
     def positions(self, what: str, positions: Collection[int]) -> None:
         if not all(0 <= i < len(self.program.inputs) for i in positions):
             self.fail(f"{what}: {sorted(positions)} are out of range for {len(self.program.inputs)} inputs")
+
+    def check_groups(self) -> None:
+        """Check that the steps of each group can run at the same time."""
+        accesses = iter(step_accesses(self.program))
+        for steps in self.program.grouped():
+            group = StepGroup()
+            for step in steps:
+                access = next(accesses)
+                if group.conflicts(access) or (len(steps) > 1 and not isinstance(step, GROUPED)):
+                    self.fail(f"{self.described(step)} is in a group with steps on which it depends")
+                group.add(access)
 
     # -- steps
 

@@ -16,7 +16,8 @@ from compiled import Array, run_program
 from mxforge.codegen.driver import Compilation, compile_steps
 from mxforge.ir.graph import Graph
 from mxforge.ir.program import Program
-from mxforge.ir.program_graph import data_alone, dependences, reduced, step_accesses
+from mxforge.ir.program_graph import data_alone, dependences, reduced
+from mxforge.ir.step_accesses import step_accesses
 from mxforge.ir.types import TensorType
 from mxforge.passes.manager import Context, Options
 from mxforge.passes.training import training_graphs

@@ -40,7 +40,7 @@ PROGRAM = Program(
     random=RandomKey(2, 3),
     elementwise=frozenset({0}),
     names=("data", "conv0"),
-    groups=(2, 1),
+    groups=(1, 1, 1),
 )
 
 
@@ -90,7 +90,7 @@ def changed(**fields: Any) -> bytes:
         {"name": None},
         {"prepare": 7},
         {"groups": [1]},
-        {"groups": [2, 0]},
+        {"groups": [3, 0]},
         {"groups": "all"},
     ],
     ids=str,

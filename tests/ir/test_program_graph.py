@@ -8,7 +8,8 @@ from random import Random
 import networkx as nx
 import pytest
 from mxforge.ir.program import Space
-from mxforge.ir.program_graph import Range, StepAccess, critical_path, data_alone, dependences, reduced
+from mxforge.ir.program_graph import critical_path, data_alone, dependences, reduced
+from mxforge.ir.step_accesses import Range, StepAccess
 
 
 def arena(*bounds: tuple[int, int]) -> tuple[Range, ...]:

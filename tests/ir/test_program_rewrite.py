@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from mxforge.ir.places import Access, reading, writing
 from mxforge.ir.program import Branch, Copy, Fill, Launch, Loop, Place, Program, Space, Step, nested_steps
 from mxforge.ir.program_combination import Use, parallel, sequence
 from mxforge.ir.program_rewrite import bind, map_places, preparation
@@ -31,8 +32,8 @@ def program(name: str, *steps: Step, inputs: int = 1, outputs: int = 1, **fields
     return replace(made, **fields)  # type: ignore[arg-type]
 
 
-def launch(symbol: str, *places: Place) -> Launch:
-    return Launch(symbol, places, 1, 1)
+def launch(symbol: str, *places: Place, accesses: tuple[Access, ...] = ()) -> Launch:
+    return Launch(symbol, places, 1, 1, accesses=accesses)
 
 
 def at(space: Space, index: int = 0, offset: int = 0) -> Place:
@@ -165,9 +166,10 @@ def test_memory_of_a_program_that_holds_a_result_is_not_shared() -> None:
 
 
 def test_programs_in_parallel_have_memory_of_their_own() -> None:
-    inner = program("inner", launch("k_a", at(IN, 1), at(ARENA)), Copy(at(IN), at(ARENA), BYTES), inputs=2, outputs=0)
+    compute = launch("k_a", at(IN, 1), at(ARENA), accesses=(reading(BYTES), writing(BYTES)))
+    inner = program("inner", compute, Copy(at(IN), at(ARENA), BYTES), inputs=2, outputs=0)
     inner = replace(inner, arena_bytes=BYTES, state=(0,))
-    short = program("short", launch("k_b", at(IN)), outputs=0, state=(0,))
+    short = program("short", launch("k_b", at(IN), accesses=(writing(BYTES),)), outputs=0, state=(0,))
     made = parallel("all", [ROW] * 4, [Use(inner, (0, 3)), Use(short, (1,)), Use(inner, (2, 3))])
     assert text(made) == [
         "inner: k_a input3+0 arena+0",

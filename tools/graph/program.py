@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...ir.lazy_dataclass import dataclass
 from ...ir.program import Computation, Copy, Program, Space
-from ...ir.program_graph import Range, StepAccess, dependences, step_accesses
+from ...ir.program_graph import dependences
+from ...ir.step_accesses import Range, StepAccess, step_accesses
 from ...ir.types import TensorType
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.program import Computation, Program
-from ...ir.program_graph import critical_path, data_alone, dependences, reduced, step_accesses
+from ...ir.program_graph import critical_path, data_alone, dependences, reduced
+from ...ir.step_accesses import step_accesses
 from ..schemas.profile import Parallelism
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...ir.lazy_dataclass import dataclass
-from ...ir.program_graph import critical_path, data_alone, dependences, step_accesses
+from ...ir.program_graph import critical_path, data_alone, dependences
+from ...ir.step_accesses import step_accesses
 from ...ir.types import TensorType
 from ...runtime.devices import HOST
 from ...runtime.host.probes import RunTimes
