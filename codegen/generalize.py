@@ -177,7 +177,7 @@ class _Generalizer:
         is_index = dtype is DType.I64 and value != 0
         if dtype in _FIXED or value != value or (value in _COMMON and not is_index):
             return const
-        bits = deferred(_bits, value, dtype)
+        bits = deferred(bits_of, value, dtype)
         parameter = self.numbers.get((dtype, bits))
         if parameter is None:
             name = self._named(f"c{len(self.numbers)}", bits)
@@ -185,7 +185,7 @@ class _Generalizer:
         return parameter
 
 
-def _bits(value: float, dtype: DType) -> int:
+def bits_of(value: float, dtype: DType) -> int:
     """A number as a signed 64-bit word. Its low bits are the number in the type in which kernels compute with
     `dtype`."""
     if not dtype.is_float:

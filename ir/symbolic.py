@@ -87,6 +87,11 @@ class Trace:
         self._note(made)
         return made
 
+    def named(self, name: str) -> int:
+        """The integer with this name."""
+        found: Any = self._polynomials[frozenset((((name,), 1),))]
+        return found
+
     def _note(self, symbol: Any) -> None:
         self._polynomials[frozenset(symbol.polynomial.items())] = symbol
 
@@ -390,7 +395,7 @@ def deferred(function: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs
     The function is pure. Arguments are numbers, or tuples and frozen dataclasses of numbers; anything else is a
     constant. The result is a number or nested tuples of numbers.
     """
-    symbol = next(_symbols(arguments), None)
+    symbol = next(symbols_of(arguments), None)
     return function(*arguments, **named) if symbol is None else symbol.trace.call(function, arguments)
 
 
@@ -407,16 +412,17 @@ def concrete(thing: Any) -> Any:
     return tuple(rest) if maker is None else maker(*rest, **keywords)
 
 
-def _symbols(things: Sequence[Any]) -> Iterator[Symbol]:
+def symbols_of(things: Sequence[Any]) -> Iterator[Symbol]:
+    """The symbolic numbers in numbers, tuples and frozen dataclasses."""
     for thing in things:
         if type(thing) in _PLAIN:
             continue
         if isinstance(thing, Symbol):
             yield thing
         elif type(thing) is tuple:
-            yield from _symbols(cast("tuple[Any, ...]", thing))
+            yield from symbols_of(cast("tuple[Any, ...]", thing))
         else:
-            yield from _symbols([getattr(thing, field) for _, field in _initialised(cast("type[Any]", type(thing)))])
+            yield from symbols_of([getattr(thing, field) for _, field in _initialised(cast("type[Any]", type(thing)))])
 
 
 def _parts(thing: Any) -> tuple[type | None, list[tuple[str, Any]]]:
@@ -438,7 +444,7 @@ def _initialised(kind: type) -> tuple[tuple[str, str], ...]:
 
 
 def _names(things: Sequence[Any]) -> frozenset[str]:
-    return frozenset([s.name for s in _symbols(things)])
+    return frozenset([s.name for s in symbols_of(things)])
 
 
 def _spelled(number: Any) -> str:

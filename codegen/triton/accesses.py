@@ -77,13 +77,13 @@ def _bounds(kernel: Kernel, buffer: Buffer, index: Index) -> tuple[Bound, ...]:
 
 
 def _can_leave(kernel: Kernel, index: Affine, extent: Size) -> bool:
-    low = high = index.offset
+    low = high = size(index.offset).constant
     for axis, c in index.terms:
-        n = kernel.axis(axis).extent
-        if isinstance(n, str) or extent.constant is None:
+        last = (size(c) * (size(kernel.axis(axis).extent) + size(-1))).constant
+        if last is None or low is None or high is None:
             return True
-        low, high = low + min(0, c * (n - 1)), high + max(0, c * (n - 1))
-    return low < 0 or extent.constant is None or high >= extent.constant
+        low, high = low + min(0, last), high + max(0, last)
+    return low is None or high is None or low < 0 or extent.constant is None or high >= extent.constant
 
 
 def accesses(kernel: Kernel) -> Iterator[Access]:

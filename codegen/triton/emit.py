@@ -11,8 +11,8 @@ from ..hoist import hoist_reductions
 from ..lower_contract import contract_as_sum, convolutions_as_products
 from .gemm import emit_gemm
 from .memory_order import in_memory_order
+from .numbers import named_numbers
 from .schedule import TileDim, TritonSchedule
-from .sizes import product, size
 from .source import Source, module_text
 from .tiles import emit_tile
 from .types import POINTERS
@@ -26,15 +26,16 @@ class Blocks:
     block: int
 
     def count(self, extents: Mapping[str, int]) -> int:
-        return -(-product(map(size, self.extents)).value(extents) // self.block)
+        return -(-prod(extents[e] if isinstance(e, str) else e for e in self.extents) // self.block)
 
 
 @dataclass(frozen=True, slots=True)
 class TritonSource:
     """A Python module with one `@triton.jit` function `name`.
 
-    `signature` lists (name, type) of the run-time arguments: a pointer for each buffer, then the extents. `constants`
-    are the compile-time arguments. `divisible` names arguments that the caller guarantees to be multiples of 16
+    `signature` lists (name, type) of the run-time arguments: a pointer for each buffer, the extents, then `numbers`,
+    which are symbolic. `constants` are the compile-time arguments.
+    `divisible` names arguments that the caller guarantees to be multiples of 16
     (pointers: of 16 bytes). The grid is launched as one dimension, of the product of `grid`.
     """
 
@@ -45,6 +46,7 @@ class TritonSource:
     divisible: frozenset[str]
     grid: tuple[Blocks, ...]
     schedule: TritonSchedule
+    numbers: tuple[int, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -80,11 +82,14 @@ def emit_triton(kernel: Kernel, schedule: TritonSchedule) -> TritonSource:
         constants += (("GROUP", schedule.group),)
     source = Source({n for n, _ in (*signature, *constants)})
     (emit_gemm if is_gemm else emit_tile)(kernel, schedule, source)
+    lines, numbers = named_numbers(source.scopes[0].lines, source.fresh, kernel)
+    signature += tuple((name, "i64") for name in numbers)
     parameters = [n for n, _ in signature] + [f"{n}: tl.constexpr" for n, _ in constants]
-    text = module_text(f"Kernel {kernel.name}, generated.", kernel.name, parameters, source.scopes[0].lines)
+    text = module_text(f"Kernel {kernel.name}, generated.", kernel.name, parameters, lines)
     aligned = frozenset(f"{b.name}_ptr" for b in kernel.buffers) if schedule.aligned else frozenset[str]()
     grid = tuple(_blocks(kernel, d) for d in schedule.dims if d.name not in ("r", "k"))
-    return TritonSource(text, kernel.name, signature, constants, aligned | schedule.divisible, grid, schedule)
+    divisible, values = aligned | schedule.divisible, tuple(numbers.values())
+    return TritonSource(text, kernel.name, signature, constants, divisible, grid, schedule, values)
 
 
 def _check_reductions(kernel: Kernel, schedule: TritonSchedule, is_gemm: bool) -> None:

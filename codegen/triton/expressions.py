@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from ...ir.kernel import (
     Affine,
@@ -24,8 +25,10 @@ from ...ir.kernel import (
     walk,
 )
 from ...ir.scalar import ScalarOp, result_dtype
+from ...ir.symbolic import concrete, is_symbolic
 from ...ir.types import DType
 from .accesses import Access, Bound, access, chains
+from .numbers import bits_at_run_time, is_fixed
 from .scalars import emit_scalar, takes_literals
 from .schedule import TritonSchedule
 from .sizes import Size, product, size
@@ -146,7 +149,7 @@ class Expressions:
         if not isinstance(index, Affine):
             return self.value(index).text
         terms = [_times(self._axis(a)[0], size(c)) for a, c in index.terms if self.kernel.axis(a).extent != 1]
-        return f"({' + '.join([*terms, *([str(index.offset)] if index.offset or not terms else [])])})"
+        return f"({' + '.join([*terms, *([str(size(index.offset))] if index.offset or not terms else [])])})"
 
     def load(self, expr: Load, *, raw: bool = False) -> Value:
         """A loaded element, in a variable; `raw` keeps 16-bit floats instead of converting them to float32."""
@@ -181,7 +184,7 @@ class Expressions:
         """`expr` at every point of the tile."""
         match expr:
             case Const(value=number, dtype=dtype):
-                return constant(number, dtype)
+                return _symbolic(number, dtype) if is_symbolic(number) else constant(number, dtype)
             case ScalarParameter(name=name):
                 raise NotImplementedError(
                     f"kernel {self.kernel.name}: the run-time number {name} has no Triton emission"
@@ -296,6 +299,17 @@ def constant(number: float | int | bool, dtype: DType) -> Value:
     """A number: a Python literal if Triton gives the literal the right type, else a tensor of rank 0."""
     value = Value(literal(number, dtype), NOTHING, dtype, literal=True)
     return as_tensor(value) if register(dtype) is DType.F32 and not is_plain_float(number) else value
+
+
+def _symbolic(number: Any, dtype: DType) -> Value:
+    """A symbolic number: a constant, or an argument of the launch."""
+    if is_fixed(number):
+        return constant(concrete(number), dtype)
+    if dtype.is_float:
+        bits = bits_at_run_time(number, dtype)
+        word = bits if dtype is DType.F64 else f"{bits}.to(tl.int32)"
+        return Value(f"{word}.to({NAMES[register(dtype)]}, bitcast=True)", NOTHING, dtype)
+    return Value(f"{bits_at_run_time(number, dtype)}.to({NAMES[dtype]})", NOTHING, dtype)
 
 
 def as_tensor(value: Value) -> Value:

@@ -25,6 +25,6 @@ def in_memory_order(kernel: Kernel) -> Kernel:
     strides: dict[str, int] = {}
     for access in sorted(accesses(kernel), key=rank):
         for axis, stride in access.strides:
-            strides.setdefault(axis, abs(stride.constant or 0))
+            strides.setdefault(axis, abs(stride.typical))
     axes = sorted(kernel.axes, key=lambda a: (a.kind is AxisKind.REDUCE, -strides.get(a.name, 0)))
     return replace(kernel, axes=tuple(axes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,9 @@ def compile_kernels(sources: Sequence[TritonSource], target: GpuTarget) -> list[
     workers = _workers(most)
     if most == 1 or not sources or (len(sources) < _FEW and not workers.is_warm):
         return [compile_kernel(source, target) for source in sources]
-    with ThreadPoolExecutor(min(most, len(sources))) as threads:
-        return list(threads.map(workers.compile, sources, [target] * len(sources)))
+    sent = [replace(source, grid=(), numbers=()) for source in sources]  # symbolic numbers belong to this process
+    with ThreadPoolExecutor(min(most, len(sent))) as threads:
+        return list(threads.map(workers.compile, sent, [target] * len(sent)))
 
 
 @cache

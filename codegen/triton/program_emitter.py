@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...ir.graph import Node
-from ...ir.hashing import structural_hash
+from ...ir.hashing import structural_hash, trace_hash
 from ...ir.kernel import Kernel
 from ...ir.types import TensorType
 from ...passes.manager import Context
@@ -27,24 +27,37 @@ if TYPE_CHECKING:
 _SOURCE = 5  # MXFORGE_DEBUG from which the generated source is printed
 
 
+_UNNAMED = "kernel_for_any_shape"
+
+
 class TritonEmitter:
-    """Collects the kernels of one program. Kernels have fixed shapes."""
+    """Collects the kernels of one program. A kernel for any shapes is named after its text: programs that are compiled
+    for other extents have the same kernel."""
 
     def __init__(self, target: GpuTarget, context: Context) -> None:
         self.target, self.context = target, context
-        self.sources: dict[str, TritonSource] = {}
+        self.sources: dict[str, TritonSource] = {}  # by name
+        self.emitted: dict[str, TritonSource] = {}  # by the kernel; symbolic numbers can differ for one name
 
     def emit(self, kernel: Kernel, parameters: frozenset[str], offsets: Sequence[int]) -> Emission:
         starts = [at * b.dtype.itemsize for at, b in zip(offsets, kernel.buffers, strict=True)]
         aligned = all(at % ALIGNED_BYTES == 0 for at in starts)
-        symbol = f"k_{structural_hash(kernel, aligned)[:16]}"
-        source = self.sources.get(symbol)
+        key = trace_hash(kernel, aligned)[:16]
+        source = self.emitted.get(key)
         if source is None:
             observe_kernel(kernel, self.context)
-            schedule = replace(schedule_triton(kernel, self.target), aligned=aligned)
-            source = self.sources[symbol] = emit_triton(replace(kernel, name=symbol), schedule)
+            source = self.emitted[key] = self._source(kernel, key, aligned)
+        self.sources[source.name] = source
         reason = source.schedule.fallback.removeprefix(f"kernel {kernel.name}: ")
-        return Emission((LaunchSpec(symbol, source.programs(), 1),), fallback=reason)
+        return Emission((LaunchSpec(source.name, source.programs(), 1),), fallback=reason, extents=source.numbers)
+
+    def _source(self, kernel: Kernel, key: str, aligned: bool) -> TritonSource:
+        schedule = replace(schedule_triton(kernel, self.target), aligned=aligned)
+        if not self.context.options.dynamic:
+            return emit_triton(replace(kernel, name=f"k_{key}"), schedule)
+        source = emit_triton(replace(kernel, name=_UNNAMED), schedule)
+        name = f"d_{structural_hash(source.identity)[:16]}"
+        return replace(source, name=name, text=source.text.replace(_UNNAMED, name))
 
     def nested(self) -> TritonEmitter:
         return self

@@ -18,7 +18,6 @@ from .memory_order import in_memory_order
 from .operands import NoTensorCores, find_contraction
 from .sizes import product, size
 
-_UNKNOWN_EXTENT = 1024  # the assumed value of a run-time extent for which the caller specifies none
 _LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the part of a last block beyond them
 _SMALL_GEMM = 1 << 18  # multiplications of a float32 GEMM up to which exact ("ieee") products cost no time
 _GEMM_TILES = ((128, 256), (128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
@@ -90,7 +89,8 @@ class _Sizes:
         total = 1
         for name in axes:
             extent = self.kernel.axis(name).extent
-            total *= self.extents.get(extent, _UNKNOWN_EXTENT) if isinstance(extent, str) else extent
+            known = self.extents.get(extent) if isinstance(extent, str) else None
+            total *= size(extent).typical if known is None else known
         return total
 
     @property
@@ -108,8 +108,8 @@ def _reach(kernel: Kernel, at: Access) -> int | None:
     buffer = kernel.buffer(at.buffer)
     total = product(map(size, buffer.shape)).constant
     for axis, stride in at.strides:
-        n = kernel.axis(axis).extent
-        if total is None or isinstance(n, str) or stride.constant is None:
+        n = size(kernel.axis(axis).extent).constant
+        if total is None or n is None or stride.constant is None:
             return None
         total = max(total, abs(stride.constant) * n)
     return total
@@ -190,7 +190,7 @@ def _rows(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
     )
     contiguous = any(_is_unit(a, chain) for a in accesses(kernel))
     length = power_of_two(sizes.count(reduced))
-    known = all(isinstance(kernel.axis(a).extent, int) for a in reduced)
+    known = all(size(kernel.axis(a).extent).constant is not None for a in reduced)
     rows = sizes.count(parallel)
     x_block = _rows_together(length, rows) if contiguous else min(32, power_of_two(rows))
     longest = longest_row(target) // x_block

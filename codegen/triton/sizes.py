@@ -1,4 +1,8 @@
-"""Sizes and strides that can depend on run-time extents: polynomials, printed as Python expressions."""
+"""Sizes and strides that can depend on run-time extents: polynomials, printed as Python expressions.
+
+An extent that is known at run time only is a name, or a symbolic number (`ir/symbolic.py`) in the compilation for any
+shapes. Symbolic constants are known.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,13 @@ from collections.abc import Iterable, Mapping
 
 from ...ir.kernel import Extent
 from ...ir.lazy_dataclass import dataclass
+from ...ir.symbolic import is_symbolic
+from .numbers import factors_of
 
 Monomial = tuple[str, ...]
+
+TYPICAL = 1024
+"""The value that is assumed for a run-time extent, where nothing but speed depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,11 @@ class Size:
             total += coefficient
         return total
 
+    @property
+    def typical(self) -> int:
+        """The number if each run-time extent is `TYPICAL`."""
+        return sum(coefficient * TYPICAL ** len(names) for names, coefficient in self.terms)
+
     def divisible_by(self, block: int) -> bool:
         return all(not names and c % block == 0 for names, c in self.terms)
 
@@ -59,6 +73,8 @@ def size(extent: Extent) -> Size:
     """An extent as a Size."""
     if isinstance(extent, str):
         return Size((((extent,), 1),))
+    if is_symbolic(extent):
+        return _collect(factors_of(extent))
     return Size((((), extent),)) if extent else Size(())
 
 

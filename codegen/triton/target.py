@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import astuple
 from typing import TYPE_CHECKING
 
@@ -81,8 +82,11 @@ class GpuTarget(Gpu):
         return True
 
     @property
-    def dynamic(self) -> None:
-        return None
+    def dynamic(self) -> GpuTarget:
+        return self
+
+    def share(self, symbols: Iterable[str], code: bytes) -> None:
+        """Nothing to do: programs find the code of kernels by their text in the store (`Context.kernels`)."""
 
     def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> TritonSchedule:
         """See `schedule_triton`."""

@@ -290,11 +290,31 @@ def test_what_has_no_dynamic_programs_is_specialised_with_a_note(
 
 
 @pytest.mark.usefixtures("simulated_gpus")
-def test_other_devices_specialise_every_signature(compiled: list[str]) -> None:
-    net = hybrid(nn.HybridLambda(lambda F, x: F.relu(x)))
-    for rows in (2, 3, 4):
-        np.testing.assert_array_equal(net(nd.ones((rows, 2), ctx=mx.gpu(0))).asnumpy(), np.ones((rows, 2)))
-    assert not compiled
+def test_other_devices_have_dynamic_programs(compiled: list[str]) -> None:
+    """Of the shapes after the first, all run kernels of one compilation."""
+    net, there = network(), network("there_")
+    there.collect_params().initialize(ctx=mx.gpu(0), force_reinit=True)
+    net(image((2, 3, 12, 12)))
+    there(image((2, 3, 12, 12)).as_in_context(mx.gpu(0)))
+    for here, other in zip(net.collect_params().values(), there.collect_params().values(), strict=True):
+        other.set_data(here.data())
+    hybrid(there)
+    for shape in ((2, 3, 12, 12), (3, 3, 20, 16), (4, 3, 18, 24), (7, 3, 40, 12)):
+        assert_near(there(image(shape).as_in_context(mx.gpu(0))), net(image(shape)))
+    assert len(compiled) == 1
+
+
+@pytest.mark.usefixtures("simulated_gpus")
+def test_what_the_host_computes_for_a_gpu_is_specialised_with_a_note(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(functions, "settings", lambda: Settings(debug=1))
+    net = hybrid(nn.HybridLambda(lambda F, x: F.sort(x)))
+    for columns in (2, 3, 4):
+        found = net(nd.arange(columns, 0, -1, ctx=mx.gpu(0)).reshape((1, columns)))
+        assert found.asnumpy().tolist() == [list(range(1, columns + 1))]
+    note = capsys.readouterr().err
+    assert note.count("is compiled for the shapes of this call alone") == 2 and "runs on the host" in note
 
 
 def test_dynamic_programs_come_from_the_disk_cache(compiled: list[str]) -> None:

@@ -139,7 +139,7 @@ class SimulatedGpu(StreamedDevice):
             self.bytes_at(arguments[0], size)[:] = 0
         else:
             code, function = kernel
-            assert len(arguments) == len(code.parameters)
+            assert len(arguments) == len(code.parameters), f"{len(arguments)} arguments for {code.parameters}"
             self.launched[code.name] = self.launched.get(code.name, 0) + 1
             function.run(size, [self._argument(function, i, value) for i, value in enumerate(arguments)])
 

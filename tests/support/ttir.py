@@ -207,7 +207,7 @@ def _pointer_cast(op: Op, args: list[Any]) -> Any:
     x = args[0]
     if isinstance(x, Pointer):
         return Pointer(x.buffer.view(op.type.dtype), x.offset)
-    return np.ascontiguousarray(x).view(op.type.dtype)
+    return np.asarray(x, order="C").view(op.type.dtype)
 
 
 def _dot(op: Op, args: list[Any]) -> Any:
