@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -11,7 +12,8 @@ import pytest
 # Set before mxforge is imported, which reads its settings once.
 os.environ["MXFORGE_VERIFY"] = "1"
 os.environ["MXFORGE_COMPILE_PROCESSES"] = "1"  # the kernels of tests take less time than to start a process
-CACHE = os.environ["MXFORGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="mxforge-tests-")
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the cache of the session, and share what they compile
+    os.environ["MXFORGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="mxforge-tests-")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,7 +22,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Removes the session's compile cache."""
-    shutil.rmtree(CACHE, ignore_errors=True)
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        shutil.rmtree(os.environ["MXFORGE_CACHE_DIR"], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_objects_to_traverse() -> None:
+    """Exempts what exists before each file, such as all tests and records, from garbage collections: tests that
+    collect garbage would traverse it each time, and forks would copy it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
