@@ -46,7 +46,8 @@ def is_refused(golden: Golden | Gradient) -> bool:
 
 @dataclass(frozen=True)
 class Together:
-    """The graph of several calls. Its outputs are theirs, in order; bfloat16 outputs are converted to float32."""
+    """The graph of several calls. Its outputs are theirs, in order; bfloat16 outputs are converted to float32. If it
+    updates states, their new values follow."""
 
     graph: Graph
     inputs: tuple[Array, ...]
@@ -57,27 +58,42 @@ class Together:
         rest = list(results)
         return [(golden, [rest.pop(0) for _ in golden.outputs]) for golden in self.calls]
 
+    def states(self, results: list[Array]) -> list[tuple[Golden, dict[int, Array]]]:
+        """The new values of states by call and by the position of the input, of all results of the graph."""
+        count = sum(len(golden.outputs) for golden in self.calls)
+        written, found, first = dict(zip(self.graph.updates, results[count:], strict=True)), [], 0
+        for golden in self.calls:
+            found.append((golden, {i: written[first + i] for i in range(len(golden.inputs)) if first + i in written}))
+            first += len(golden.inputs)
+        return found
 
-def together(name: str, calls: Iterable[Golden], training: bool = False) -> Together:
-    """One graph of all calls that the declarations accept."""
+
+def together(name: str, calls: Iterable[Golden], training: bool = False, updates: bool = False) -> Together:
+    """One graph of all calls, which the declarations accept. It updates their states if `updates`."""
     b = MxBuilder(name, training=training)
     kept, outputs = tuple(calls), []
-    for golden in kept:
+    operands = [[b.input(t) for t in types_of(golden)] for golden in kept]  # before the random key
+    for golden, values in zip(kept, operands, strict=True):
         op = parsed(golden)
         b.begin_operator()
-        found = op.results(b, *(b.input(t) for t in types_of(golden)))[: op.visible_outputs]
+        found = op.results(b, *values)[: op.visible_outputs]
         outputs += [b.cast(v, DType.F32) if v.type.dtype is DType.BF16 else v for v in found]
-    b.updated.clear()
+    if not updates:
+        b.updated.clear()
     graph = b.build(outputs)
     inputs = [x for golden in kept for x in golden.inputs]
     keys = [np.zeros(4, np.uint32)] * (len(graph.inputs) - len(inputs))
     return Together(graph, (*inputs, *keys), kept)
 
 
-def difference(golden: Golden, results: list[Array]) -> str:
-    """The difference from the record as text; "" without a difference."""
-    limit = tolerance(golden)
-    for found, expected in zip(results, golden.outputs, strict=True):
+def difference(golden: Golden, results: list[Array], single: float = 3e-5) -> str:
+    """The difference from the record as text; "" without a difference. `single` is the tolerance of float32."""
+    return difference_of(golden, zip(results, golden.outputs, strict=True), tolerance(golden, single))
+
+
+def difference_of(golden: Golden, pairs: Iterable[tuple[Array, Array]], limit: float) -> str:
+    """The first difference between results of a call and what MXNet recorded, as text; "" without one."""
+    for found, expected in pairs:
         if (found.shape, found.dtype) != (expected.shape, expected.dtype):
             return f"{golden}: {found.dtype}{found.shape}, MXNet gives {expected.dtype}{expected.shape}"
         with np.errstate(all="ignore"):

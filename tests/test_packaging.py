@@ -9,10 +9,12 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import mxforge
 import pytest
+from grouped import grouped
 
 ROOT = Path(__file__).resolve().parent.parent
 LAZY = ("llvmlite", "triton")
@@ -72,9 +74,14 @@ def test_package_is_loaded_once() -> None:
     assert Path(graph.__file__ or "").resolve() == ROOT / "ir" / "graph.py"
 
 
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse((ROOT / file).read_text())
+
+
 def absolute_imports(file: Path) -> list[str]:
     """The imports of mxforge by its name in `file`."""
-    nodes = list(ast.walk(ast.parse((ROOT / file).read_text())))
+    nodes = list(ast.walk(tree(file)))
     plain = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     sources = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and node.level == 0]
     return [name for name in plain + sources if name.partition(".")[0] == "mxforge"]
@@ -100,9 +107,9 @@ def test_import_is_light() -> None:
     assert loaded.isdisjoint(LAZY)
 
 
-@pytest.mark.parametrize("file", source_files(), ids=str)
+@grouped("file", source_files(), by=lambda file: file.parts[0])
 def test_each_file_has_a_docstring(file: Path) -> None:
     text = (ROOT / file).read_text()
-    assert not text or ast.get_docstring(ast.parse(text)), "every file needs a docstring that describes it"
+    assert not text or ast.get_docstring(tree(file)), "every file needs a docstring that describes it"
     assert text.count("\n") <= LONGEST_FILE, "split the file"
     assert not SOMEBODYS_FOLDER.search(text), "the project must not contain paths of one machine"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from grouped import grouped
 from inferred_shapes import REFUSED, Use, how_different, otherwise, uses
 
 LESS = set(
@@ -17,7 +17,7 @@ LESS = set(
 )
 
 
-@pytest.mark.parametrize("use", uses(), ids=str)
+@grouped("use", uses(), by=lambda use: use.op)
 def test_inference_from_partly_unknown_shapes(use: Use) -> None:
     differences = otherwise().get(str(use), {})
     for asked in use.questions:
@@ -25,7 +25,7 @@ def test_inference_from_partly_unknown_shapes(use: Use) -> None:
         assert use.ours(asked) == expected, (asked.given, asked.with_output)
 
 
-@pytest.mark.parametrize("use", [use for use in uses() if str(use) in otherwise()], ids=str)
+@grouped("use", [use for use in uses() if str(use) in otherwise()], by=lambda use: use.op)
 def test_only_known_differences_from_mxnet_occur(use: Use) -> None:
     """mxforge refuses some shapes without elements that MXNet accepts. Both shape semantics agree."""
     for number, ours in otherwise()[str(use)].items():

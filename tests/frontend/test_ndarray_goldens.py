@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import re
-from collections.abc import Iterator
+import tempfile
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import mxforge as mx
 import numpy as np
 import pytest
 from goldens import DATA
+from grouped import grouped
 
 FILES = ("ndarray", "array", "sparse", "limit", "shape")
 """Names of the record files, and of the programs in tests/data/NAME_cases.py."""
@@ -99,18 +101,44 @@ def test_every_program_is_recorded(name: str) -> None:
     assert list(dict.fromkeys(recorder().CASES[name].programs())) == list(RECORDS[name])
 
 
-@pytest.fixture(autouse=True)
-def legacy_shapes_after() -> Iterator[None]:
-    yield
-    mx.util.set_np_shape(False)
+@dataclass(frozen=True)
+class Program:
+    """A program of a file of records, and its number there."""
+
+    file: str
+    number: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.text}"
+
+    @property
+    def group(self) -> str:
+        return f"{self.file}-{self.number // 50}"
+
+    @property
+    def recorded(self) -> Any:
+        return RECORDS[self.file][self.text]
 
 
-@pytest.mark.parametrize(("name", "program"), [(name, p) for name in FILES for p in sorted(RECORDS[name])])
+def programs(*files: str) -> list[Program]:
+    return [Program(file, i, text) for file in files for i, text in enumerate(sorted(RECORDS[file]))]
+
+
+def run(program: Program) -> Any:
+    """What the program gives, in an empty folder, since programs write files."""
+    try:
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            return recorder().run(program.text, mx, recorder().CASES[program.file].SETUP)
+    finally:
+        mx.util.set_np_shape(False)
+
+
+@grouped("program", programs(*FILES), by=lambda program: program.group)
 @pytest.mark.filterwarnings("ignore:You are attempting to copy:RuntimeWarning", "ignore:Cannot decide shape")
-def test_program(name: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # programs write files
-    found, recorded = recorder().run(program, mx, recorder().CASES[name].SETUP), RECORDS[name][program]
-    if program in DIFFERENT:
+def test_program(program: Program) -> None:
+    found, recorded = run(program), program.recorded
+    if program.text in DIFFERENT:
         assert not agrees(found, recorded), "it agrees now: remove it from the list"
         return
     assert agrees(found, recorded), f"{found} instead of {recorded}"
@@ -123,16 +151,18 @@ ABOUT_CONTEXTS = re.compile(r"cpu\(|gpu\(|context|ctx|repr\(|str\(|format|%s|dlp
 """Programs whose results contain the context, that use a context, or that share host memory."""
 
 
-@pytest.mark.parametrize(("name", "program"), [(name, p) for name in ON_GPU for p in sorted(RECORDS[name])])
+def for_gpus() -> list[Program]:
+    """The programs whose records are not for the CPU alone."""
+    return [p for p in programs(*ON_GPU) if p.text not in DIFFERENT and not ABOUT_CONTEXTS.search(p.text)]
+
+
+@grouped("program", for_gpus(), by=lambda program: program.group)
 @pytest.mark.filterwarnings("ignore:You are attempting to copy:RuntimeWarning")
 @pytest.mark.usefixtures("simulated_gpus")
-def test_program_on_a_gpu(name: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    if program in DIFFERENT or ABOUT_CONTEXTS.search(program):
-        pytest.skip("its record is for the CPU")
+def test_program_on_a_gpu(program: Program) -> None:
     with mx.gpu(0):
-        found, recorded = recorder().run(program, mx, recorder().CASES[name].SETUP), RECORDS[name][program]
+        found, recorded = run(program), program.recorded
     error = found.get("error", ()) if isinstance(found, dict) else ()
-    if "MXNetError" in error and WITHOUT_TRITON.search(program):
+    if "MXNetError" in error and WITHOUT_TRITON.search(program.text):
         return
     assert agrees(found, recorded), f"{found} instead of {recorded}"

@@ -14,6 +14,7 @@ import pytest
 from differences import ACCEPTED_HERE, accepted_here
 from forms import Calls, function
 from goldens import Refusal, refusals
+from grouped import grouped, module_of
 from mistakes import COMPILER_WORDS
 from mxforge.frontend.ndarray.eager import invoke, operator_named
 from mxforge.ir.dialects.mx.operator import Operator, all_operators
@@ -95,14 +96,14 @@ DECLARED = [op for op in all_operators() if op.mx_name() not in OWN_SIGNATURE]
 
 
 # As in MXNet, an operator without parameters ignores parameters.
-@pytest.mark.parametrize("op", [op for op in DECLARED if op.parameters()], ids=lambda op: op.mx_name())
+@grouped("op", [op for op in DECLARED if op.parameters()], by=module_of, ids=lambda op: op.mx_name())
 def test_an_unknown_parameter_is_named(op: type[Operator]) -> None:
     for call in described(op):
         with pytest.raises(mx.MXNetError, match=f"{re.escape(op.mx_name())}.*'unknown'"):
             call(unknown=1)
 
 
-@pytest.mark.parametrize("op", DECLARED, ids=lambda op: op.mx_name())
+@grouped("op", DECLARED, by=module_of, ids=lambda op: op.mx_name())
 def test_a_missing_parameter_is_named(op: type[Operator]) -> None:
     required = [name for name, info in op.parameters().items() if info.is_required]
     counted = [name for name in required if name != op.variadic]
@@ -111,7 +112,7 @@ def test_a_missing_parameter_is_named(op: type[Operator]) -> None:
             call()
 
 
-@pytest.mark.parametrize("op", DECLARED, ids=lambda op: op.mx_name())
+@grouped("op", DECLARED, by=module_of, ids=lambda op: op.mx_name())
 def test_missing_arrays_are_named(op: type[Operator]) -> None:
     inputs = [name for name in op.inputs if not name.endswith(("*", "?"))]
     if not inputs or any(info.is_required for info in op.parameters().values()):

@@ -19,6 +19,7 @@ import pytest
 from compiled import compiled, run_program
 from differences import other_result, refused_here
 from goldens import Golden, Gradient, gradient_goldens, operator_goldens, swept_gradients
+from grouped import grouped
 from mxforge.codegen.llvm.target import AVX2
 from mxforge.frontend.symbol.to_graph import symbol_to_graph
 from mxforge.ir.dialects.core import interpret
@@ -135,7 +136,7 @@ def differs(gradient: Gradient, run: Any = on_reference) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("gradient", [g for g in gradient_goldens() if not is_different(g)], ids=str)
+@grouped("gradient", [g for g in gradient_goldens() if not is_different(g)], by=lambda gradient: gradient.op)
 def test_gradients_agree_with_mxnet(gradient: Gradient) -> None:
     assert differs(gradient) == []
 

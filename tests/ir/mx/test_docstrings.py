@@ -8,6 +8,7 @@ import inspect
 import mxforge as mx
 import numpy as np
 import pytest
+from grouped import grouped, module_of
 from mxforge.ir.dialects.mx import describe
 from mxforge.ir.dialects.mx.operator import Operator, all_operators, lookup
 
@@ -39,7 +40,7 @@ def names(op: type[Operator]) -> list[str]:
     return [name.rstrip("?*!") for name in op.inputs] + [p.name for p in describe.parameters(op)]
 
 
-@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.mx_name())
+@grouped("op", OPERATORS, by=module_of, ids=lambda op: op.mx_name())
 def test_each_argument_is_described(op: type[Operator]) -> None:
     texts = describe.argument_texts(op)
     assert [name for name in names(op) if name not in texts] == []
