@@ -19,6 +19,7 @@ from mxforge.ir.caches import clear_caches
 from mxforge.ir.dialects.core.builder import CoreBuilder
 from mxforge.ir.graph import Graph
 from mxforge.ir.manifest import program_to_bytes
+from mxforge.ir.places import reading, writing
 from mxforge.ir.program import Computation, Copy, Launch, Place, Program, Space, Step
 from mxforge.ir.settings import Settings
 from mxforge.ir.types import DType, TensorType
@@ -75,7 +76,9 @@ def code() -> bytes:
 
 
 def launch(*places: Place) -> Launch:
-    return Launch("add", (*places, 7), LENGTH, 1000)
+    *sources, _ = places
+    accesses = (*(reading(VECTOR.nbytes) for _ in sources), writing(VECTOR.nbytes))
+    return Launch("add", (*places, 7), LENGTH, 1000, accesses=accesses)
 
 
 def program(
