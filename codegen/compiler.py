@@ -13,6 +13,7 @@ from ..ir.kernel import Kernel
 from ..ir.lazy_dataclass import dataclass
 from ..ir.program import HostFunction, Place, Program
 from ..ir.program import Step as ProgramStep
+from ..ir.symbolic import is_symbolic
 from ..ir.types import DType, TensorType
 from ..passes.manager import Context
 from ..passes.plan_memory import Sharing, concat_of, view_of
@@ -21,7 +22,7 @@ from .emission import Emission, LaunchSpec, Packing
 from .lower import Strides, lower_concat, lower_region
 from .lower_contract import separate_operands
 from .subpixel import subpixel_kernels
-from .target import Emitter
+from .target import ALIGNED_BYTES, Emitter
 
 
 class ControlSteps(Protocol):
@@ -80,7 +81,8 @@ class PackedInputs:
 
 class KernelCompiler:
     """Compiles the kernels of one graph. `functions` collects the Python functions that its steps call; users'
-    functions are refused in a loop `of_unknown_length`. `packed` holds the inputs that the caller packs."""
+    functions are refused in a loop `of_unknown_length`. `packed` holds the inputs that the caller packs, `unaligned`
+    the inputs and outputs that can begin at any element, such as the rows that the body of a loop takes."""
 
     def __init__(
         self,
@@ -90,13 +92,16 @@ class KernelCompiler:
         compile_control: CompileControl,
         packed: PackedInputs | None = None,
         of_unknown_length: bool = False,
+        unaligned: frozenset[Value] = frozenset(),
     ) -> None:
+        self.unaligned = unaligned
         self.emitter, self.context, self.functions = emitter, context, functions
         self.compile_control, self.of_unknown_length = compile_control, of_unknown_length
         self.packed = packed or PackedInputs()
 
     def steps(self, graph: Graph, sharing: Sharing) -> list[Step]:
         """The kernels of all nodes of `graph`, in order. Constants and views have none."""
+        self.sharing = sharing
         chained = self._chains(graph, sharing)
         inside = {node for step in chained.values() for node in step.before}
         steps: list[Step] = []
@@ -226,12 +231,16 @@ class KernelCompiler:
     def _step(self, node: Node, kernel: Kernel, operands: tuple[Value, ...], sharing: Sharing) -> Step:
         self._verify(kernel)
         parameters = _prepared(kernel, operands, sharing)
-        offsets = [sharing.resolve(v).offset for v in operands]
         try:
-            emission = self.emitter.emit(kernel, parameters, offsets)
+            emission = self.emitter.emit(kernel, parameters, all(map(self.is_aligned, operands)))
         except (NotImplementedError, TypeError, ValueError) as error:
             raise GraphError(f"{node.describe()}: {error}") from error
         return replace(self._launched(node, emission, operands), kernel=kernel, parameters=parameters)
+
+    def is_aligned(self, value: Value) -> bool:
+        """True if a value of the graph begins at a multiple of `ALIGNED_BYTES`, for all extents."""
+        view = self.sharing.resolve(value)
+        return view.base not in self.unaligned and is_aligned_size(view.offset * value.type.dtype.itemsize)
 
     def _launched(self, node: Node, emission: Emission, operands: tuple[Value, ...]) -> Step:
         """The step of an emission, with the kernels that pack its operands."""
@@ -250,6 +259,12 @@ class KernelCompiler:
             from ..ir.verifier import verify_kernel
 
             verify_kernel(kernel)
+
+
+def is_aligned_size(nbytes: int) -> bool:
+    """True if a number of bytes is a multiple of `ALIGNED_BYTES`, for all extents."""
+    rest = nbytes % ALIGNED_BYTES
+    return not is_symbolic(rest) and not rest
 
 
 def _groups(node: Node) -> int:

@@ -20,7 +20,7 @@ from ..ir.types import TensorType
 from ..passes.manager import Context, run_passes
 from ..passes.plan_memory import share_memory
 from .assemble import assemble
-from .compiler import KernelCompiler, PackedInputs
+from .compiler import KernelCompiler, PackedInputs, is_aligned_size
 from .emission import Emission, Packing
 
 
@@ -30,7 +30,8 @@ def compile_control(node: Node, outer: KernelCompiler) -> tuple[Emission, Contro
     A loop whose length depends on data cannot call users' functions: if one failed, the loop might never terminate.
     """
     of_unknown_length = outer.of_unknown_length or isinstance(node.op, While)
-    compiled = [_compile(graph, outer, of_unknown_length) for graph in _nested(node.op)]
+    aligned = _aligned_operands(node, outer)
+    compiled = [_compile(graph, outer, of_unknown_length, aligned) for graph in _nested(node.op)]
     programs = tuple([program for program, _ in compiled])
     packs = [pack for _, packs in compiled for pack in packs]
     control = Control(node, programs)
@@ -53,16 +54,48 @@ def _nested(op: Op) -> Sequence[Graph]:
     return (replace(op.body, parameters=frozenset(invariants)),)
 
 
-def _compile(graph: Graph, outer: KernelCompiler, of_unknown_length: bool) -> tuple[Program, list[tuple[int, Packing]]]:
-    """The program of a nested graph. Packed forms of parameters are further inputs: the position of the parameter and
-    the form of each."""
+def _aligned_operands(node: Node, outer: KernelCompiler) -> tuple[list[bool], list[bool]]:
+    """For each input, and for each output, of the nested graphs of a node: whether it is aligned in all steps. Rows of
+    a scan follow each other without gaps, and a row of a result can hold the state."""
+    inputs, results = ([outer.is_aligned(v) for v in values] for values in (node.inputs, node.outputs))
+    match node.op:
+        case Scan(carries=carries, scanned=scanned):
+            whole = [is_aligned_size(v.type.nbytes) for v in node.outputs[:carries]]
+            state = [a and b and c for a, b, c in zip(inputs, results, whole, strict=False)]
+            end = carries + scanned
+            rows = [
+                a and _has_aligned_rows(v) for a, v in zip(inputs[carries:end], node.inputs[carries:], strict=False)
+            ]
+            stacked = [
+                a and _has_aligned_rows(v) for a, v in zip(results[carries:], node.outputs[carries:], strict=True)
+            ]
+            return [*state, *rows, *inputs[end:]], [*state, *stacked]
+        case While():
+            return results, results
+        case _:
+            return inputs[1:], results
+
+
+def _has_aligned_rows(value: Value) -> bool:
+    return is_aligned_size(_row_bytes(value.type))
+
+
+def _compile(
+    graph: Graph, outer: KernelCompiler, of_unknown_length: bool, aligned: tuple[list[bool], list[bool]]
+) -> tuple[Program, list[tuple[int, Packing]]]:
+    """The program of a nested graph, some of whose inputs and outputs are aligned. Packed forms of parameters are
+    further inputs: the position of the parameter and the form of each."""
     around = outer.context
     context = Context(around.target, replace(around.options, static_shape=True), around.settings)
     fused = run_passes(outer.emitter.target.passes, graph, context)
     sharing = share_memory(fused)
     packed = PackedInputs(fused.inputs[i] for i in fused.parameters)
+    pairs = zip((fused.inputs, fused.outputs), aligned, strict=True)
+    unaligned = frozenset(
+        v for values, known in pairs for v, is_aligned in zip(values, known, strict=False) if not is_aligned
+    )
     compiler = KernelCompiler(
-        outer.emitter.nested(), context, outer.functions, compile_control, packed, of_unknown_length
+        outer.emitter.nested(), context, outer.functions, compile_control, packed, of_unknown_length, unaligned
     )
     steps = compiler.steps(fused, sharing)
     extended = replace(fused, inputs=(*fused.inputs, *packed.values.values()))

@@ -44,11 +44,10 @@ class Emitter(Protocol):
         is."""
         ...
 
-    def emit(self, kernel: Kernel, parameters: frozenset[str], offsets: Sequence[int]) -> Emission:
+    def emit(self, kernel: Kernel, parameters: frozenset[str], aligned: bool) -> Emission:
         """Schedule a kernel and emit it; equal kernels share their code. `parameters` names the buffers that rarely
-        change. `offsets` holds the position, in elements, of each buffer in its block of memory. Blocks, and operands
-        of the program, start at multiples of `ALIGNED_BYTES`. Raises ValueError, TypeError or NotImplementedError that
-        names the construct that cannot be emitted.
+        change. `aligned`: all buffers begin at multiples of `ALIGNED_BYTES` in every launch. Raises ValueError,
+        TypeError or NotImplementedError that names the construct that cannot be emitted.
         """
         ...
 

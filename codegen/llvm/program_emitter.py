@@ -97,7 +97,7 @@ class LlvmEmitter:
 
     # -- kernels
 
-    def emit(self, kernel: Kernel, parameters: frozenset[str], offsets: Sequence[int]) -> Emission:
+    def emit(self, kernel: Kernel, parameters: frozenset[str], aligned: bool) -> Emission:
         """See `Emitter`. Loads and stores on a CPU require only the alignment of an element."""
         options = self.context.options
         if not self.is_nested and (options.dynamic or not options.static_shape):

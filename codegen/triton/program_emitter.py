@@ -16,7 +16,6 @@ from ..chains import ChainedKernel
 from ..emission import Emission, LaunchSpec, Packing
 from ..observe import observe_kernel, observe_text
 from ..statistics import statistics
-from ..target import ALIGNED_BYTES
 from .emit import TritonSource, emit_triton
 from .kernel_code import KernelCode
 from .schedule import schedule_triton
@@ -39,9 +38,7 @@ class TritonEmitter:
         self.sources: dict[str, TritonSource] = {}  # by name
         self.emitted: dict[str, TritonSource] = {}  # by the kernel; symbolic numbers can differ for one name
 
-    def emit(self, kernel: Kernel, parameters: frozenset[str], offsets: Sequence[int]) -> Emission:
-        starts = [at * b.dtype.itemsize for at, b in zip(offsets, kernel.buffers, strict=True)]
-        aligned = all(at % ALIGNED_BYTES == 0 for at in starts)
+    def emit(self, kernel: Kernel, parameters: frozenset[str], aligned: bool) -> Emission:
         key = trace_hash(kernel, aligned)[:16]
         source = self.emitted.get(key)
         if source is None:

@@ -91,6 +91,11 @@ NETWORKS: dict[str, tuple[Any, Shape, list[Shape]]] = {
     "padding": (sym.pad(x, mode="constant", pad_width=(0, 0, 0, 0, 1, 1, 2, 2)), (2, 3, 4, 5), [(2, 3, 6, 8)]),
     "embedding": (sym.Embedding(x, input_dim=10, output_dim=8, name="e"), (2, 6), [(3, 9)]),
     "positions": (sym.broadcast_add(x, sym.contrib.arange_like(x, axis=1)), (2, 6), [(3, 9)]),
+    "loop": (
+        sym.RNN(x, sym.var("p"), sym.var("h"), sym.var("c"), state_size=5, num_layers=1, mode="lstm"),
+        (4, 2, 3),
+        [(7, 2, 3), (60, 2, 3)],
+    ),
     "network": (network(), (2, 3, 8, 8), [(3, 3, 11, 7)]),
 }
 
