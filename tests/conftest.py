@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 
@@ -26,12 +27,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(os.environ["MXFORGE_CACHE_DIR"], ignore_errors=True)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def few_objects_to_traverse() -> None:
-    """Exempts what exists before each file, such as all tests and records, from garbage collections: tests that
-    collect garbage would traverse it each time, and forks would copy it."""
+@pytest.fixture(scope="module")
+def few_objects_to_traverse() -> Iterator[None]:
+    """Exempts what exists before a file, such as all tests and records, from garbage collections: tests that collect
+    garbage often would traverse it each time, and forked processes would copy it."""
     gc.collect()
     gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture

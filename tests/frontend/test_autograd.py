@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from mxforge.runtime.modes import hooks
 
+pytestmark = pytest.mark.usefixtures("few_objects_to_traverse")
+
 nd, autograd = mx.nd, mx.autograd
 
 

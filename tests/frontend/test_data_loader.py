@@ -21,6 +21,8 @@ from mxforge.frontend.gluon.data.dataloader import _MultiWorkerIter
 from mxforge.frontend.gluon.data.workers import memory, pool
 from processes import run_apart
 
+pytestmark = pytest.mark.usefixtures("few_objects_to_traverse")
+
 data = mx.gluon.data
 IMAGES = np.arange(7 * 200 * 200, dtype=np.float32).reshape(7, 200, 200)  # a batch is large enough for shared memory
 LABELS = np.arange(7, dtype=np.int32)

@@ -19,6 +19,8 @@ import mxforge as mx
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("few_objects_to_traverse")
+
 RECORDS = Path(__file__).resolve().parents[1] / "data" / "records"
 SHAPE = (3, 20, 20)
 
