@@ -24,7 +24,9 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..ir.program import Branch, Copy, Fill, HostCall, Launch, Loop, Place, Space, Step
+from ..ir.program import Branch, Collective, Copy, Fill, HostCall, Launch, Loop, Place, Space, Step
+from ..ir.steps import REDUCTIONS
+from ..ir.types import DType
 
 RECORD_WORDS = 4
 """The size of a record and of a piece in 8-byte words."""
@@ -34,8 +36,16 @@ KERNELS = PIECES, COPY, FILL, LOOP, BRANCH = "mxf_pieces", "mxf_copy", "mxf_fill
 of a loop or a branch. The arguments of a copy are the target and the source, that of zeros is the target; the count is
 in bytes."""
 
+COLLECTIVE = "collective"
+"""The kernel of collectives. Its arguments are the target, the source, the count, and the numbers of `reduction_of`."""
+
+HOST_STEPS = HostCall | Collective | Loop | Branch
+"""The kinds of steps that a device leaves to the host."""
+
 _COPIED = 64 << 10  # the fewest bytes of a copy that one thread copies
 _ALIGNED = 64  # long pieces begin at multiples of it, as the chunks of a launch do
+
+_DTYPES = list(DType)
 
 Group = Sequence[Step]
 
@@ -44,8 +54,8 @@ Memory = tuple[Space, int]
 
 
 def as_launch(step: Step) -> Launch | Loop | Branch:
-    """The launch that takes a step: of one of `KERNELS` for a copy, of a function of the program for a call of Python.
-    Loops and branches remain."""
+    """The launch that takes a step: of one of `KERNELS` for a copy, of a function of the program for a call of Python,
+    of COLLECTIVE for a collective. Loops and branches remain."""
     match step:
         case Copy():
             return Launch(COPY, (step.target, step.source), step.nbytes, _COPIED)
@@ -53,6 +63,9 @@ def as_launch(step: Step) -> Launch | Loop | Branch:
             return Launch(FILL, (step.target,), step.nbytes, _COPIED)
         case HostCall():
             return Launch(host_symbol(step.function), step.arguments, 1, 1, step.kind, step.layers)
+        case Collective():
+            numbers = step.count, REDUCTIONS.index(step.operation), _DTYPES.index(DType(step.dtype))
+            return Launch(COLLECTIVE, (step.target, step.source, *numbers), 1, 1, step.kind, step.layers)
         case _:
             return step
 
@@ -60,6 +73,11 @@ def as_launch(step: Step) -> Launch | Loop | Branch:
 def host_symbol(function: int) -> str:
     """The name of a Python function of a program among the symbols of its code."""
     return f"host{function}"
+
+
+def reduction_of(operation: int, dtype: int) -> tuple[str, DType]:
+    """The operation and the dtype of a launch of COLLECTIVE, from its last two arguments."""
+    return REDUCTIONS[operation], _DTYPES[dtype]
 
 
 class Placed(NamedTuple):

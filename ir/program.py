@@ -7,6 +7,7 @@
             | HostCall(function, arguments, ...)               a call of a Python function
             | Loop(body, count, flag, ...)                     runs steps several times
             | Branch(flag, then, otherwise, ...)               runs steps or others
+            | Collective(operation, dtype, target, source, ...)   combines values of several processes
     groups: how many consecutive steps run together
     argument: a Place, or an int (extent, stride, scalar bits)
     place   = Place(space, index, offset)     INPUT i | OUTPUT i | ARENA | PREPARED | CONSTANT; the offset is in bytes
@@ -36,6 +37,7 @@ from .steps import (
     PACK,
     UNBOUNDED,
     Branch,
+    Collective,
     Computation,
     Copy,
     Fill,
@@ -58,6 +60,7 @@ __all__ = [
     "UNBOUNDED",
     "Access",
     "Branch",
+    "Collective",
     "Computation",
     "Copy",
     "Fill",

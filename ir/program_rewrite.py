@@ -5,6 +5,7 @@ bit for bit.
     map_places(program, move)              a program with other places
     preparation(program)                   the steps of `prepare` alone
     bind(program, parameters, starts, t)   with all that depends on parameters in one block of memory
+    combine_outputs(program, outputs)      with outputs combined over a group of processes
 
 `program_combination.py` makes one program of several.
 """
@@ -16,7 +17,8 @@ from dataclasses import replace
 from typing import Any
 
 from .places import Move
-from .program import Place, Program, Space, Step
+from .program import Collective, Place, Program, Space, Step
+from .step_accesses import group_steps, last_access
 from .step_fields import FieldType, Layers, fields_of
 from .types import DType, TensorType
 
@@ -111,3 +113,20 @@ def bind(
         random=program.random and replace(program.random, input=positions[program.random.input]),
         elementwise=frozenset(positions[i] for i in program.elementwise if i in positions),
     )
+
+
+def combine_outputs(program: Program, outputs: Iterable[int], operation: str = "sum") -> Program:
+    """The program whose outputs at these positions are combined over all members of a group, each as soon as it has its
+    value and no step reads that: gradients travel while others are computed. ValueError for an output that no step
+    writes."""
+    behind: dict[int, list[Step]] = {}
+    for position in outputs:
+        place, type = Place(Space.OUTPUT, position), program.outputs[position]
+        last = last_access(program, place)
+        if last is None:
+            raise ValueError(f"{program.name}: no step writes output {position}")
+        layers = getattr(program.steps[last], "layers", ())
+        combined = Collective(operation, type.dtype.value, place, place, type.size, layers=layers)
+        behind.setdefault(last, []).append(combined)
+    steps = [step for n, own in enumerate(program.steps) for step in (own, *behind.get(n, ()))]
+    return group_steps(replace(program, steps=tuple(steps))) if program.groups else replace(program, steps=tuple(steps))

@@ -56,16 +56,19 @@ def _step_access(program: Program, step: Step) -> StepAccess:
     return StepAccess(tuple(reads), tuple(writes))
 
 
-def written(program: Program, place: Place) -> int | None:
-    """The position of the last step that writes to the block of memory of a place; None if no step does. The value is
-    final behind this step."""
+def last_access(program: Program, place: Place) -> int | None:
+    """The position of the last step that accesses the block of memory of a place; None if no step writes to it. Behind
+    this step an output has its value, which no step reads any more."""
     block = place.space, place.index
-    found = [
+    accesses = step_accesses(program)
+    if not any((touched.space, touched.index) == block for access in accesses for touched in access.writes):
+        return None
+    touching = (
         n
-        for n, access in enumerate(step_accesses(program))
-        if any((touched.space, touched.index) == block for touched in access.writes)
-    ]
-    return found[-1] if found else None
+        for n, access in reversed(list(enumerate(accesses)))
+        if any((touched.space, touched.index) == block for touched in (*access.reads, *access.writes))
+    )
+    return next(touching)
 
 
 def group_steps(program: Program) -> Program:

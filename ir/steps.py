@@ -13,6 +13,7 @@ from dataclasses import replace
 from .lazy_dataclass import dataclass
 from .places import Access, Place, reading, writing
 from .step_fields import Layers, fields_of
+from .types import DType
 
 LAYOUT, PACK, CHAIN = "layout", "pack", "chain"
 
@@ -119,12 +120,48 @@ class Branch:
         return (reading(1),)
 
 
-Computation = Launch | HostCall | Loop | Branch
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """Combines `count` values at `source` with those of the other members of a group, and writes the result to
+    `target`, which can be the same place. All members take their collectives in the same order.
+
+    `operation` is one of `REDUCTIONS`, and `dtype` the value of a `DType`. Members are combined in the order of their
+    ranks, so all get the same bits.
+    """
+
+    symbol, grain, fallback = "collective", 1, ""
+    operation: str
+    dtype: str
+    target: Place
+    source: Place
+    count: int
+    kind: str = "all_reduce"
+    layers: Layers = ()
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """See `Launch`."""
+        nbytes = self.count * DType(self.dtype).itemsize
+        return writing(nbytes), reading(nbytes)
+
+
+REDUCTIONS = ("sum", "mean", "max", "min")
+"""The operations of collectives."""
+
+Computation = Launch | HostCall | Loop | Branch | Collective
 """A step that computes; the others move data."""
 
 Step = Computation | Copy | Fill
 Steps = tuple[Step, ...]
-KINDS = {"launch": Launch, "copy": Copy, "fill": Fill, "host_call": HostCall, "loop": Loop, "branch": Branch}
+KINDS = {
+    "launch": Launch,
+    "copy": Copy,
+    "fill": Fill,
+    "host_call": HostCall,
+    "loop": Loop,
+    "branch": Branch,
+    "collective": Collective,
+}
 MNEMONICS = {kind: mnemonic for mnemonic, kind in KINDS.items()}
 """The names that files and texts have for the kinds of steps."""
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.records import Layout, Placed, as_launch
+from ..codegen.records import HOST_STEPS, Layout, Placed, as_launch
 from ..codegen.target import ALIGNED_BYTES
-from ..ir.program import Branch, HostCall, Launch, Loop, Program, Space, all_steps
-from ..ir.types import TensorType
+from ..ir.program import Collective, HostCall, Launch, Loop, Program, Space, all_steps
+from ..ir.types import DType, TensorType
 from .checks import verify
+from .communicator import combine
 from .device import BoundCall, DeviceAddress, DeviceError, DirectCall, Launcher
 from .idle import add_allocation, clock
 from .launch_list import BoundLaunch, LaunchList
@@ -47,7 +48,7 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         self.layout = Layout(program.prepare, [(step,) for step in program.steps])
         self.operands = self.layout.operands(len(program.inputs), len(program.outputs))
         """The words with addresses of each input and output; see `Layout.memory`."""
-        host_steps = any(isinstance(step, HostCall | Loop | Branch) for step in (*program.prepare, *program.steps))
+        host_steps = any(isinstance(step, HOST_STEPS) for step in (*program.prepare, *program.steps))
         self._is_one_list = not host_steps and not program.checks
 
     def symbols(self) -> list[tuple[bytes, tuple[str, ...]]]:
@@ -166,7 +167,7 @@ class DeviceInstance:
         launches: list[BoundLaunch] = []
         for placed in steps:
             launch = as_launch(placed.step)
-            if isinstance(placed.step, HostCall | Loop | Branch):
+            if isinstance(placed.step, HOST_STEPS):
                 found += [self._list_of(launches)] if launches else []
                 found.append(_HostStep(placed, [self._in_lists(inside) for inside in placed.inside]))
                 launches = []
@@ -187,6 +188,8 @@ class DeviceInstance:
             match step.placed.step:
                 case HostCall() as call:
                     self._call(call, step.placed.table)
+                case Collective() as collective:
+                    self._combine(collective, step.placed.table)
                 case Loop() as loop:
                     self._repeat(loop, step)
                 case _:
@@ -221,6 +224,12 @@ class DeviceInstance:
         targets = arguments[len(function.inputs) :]
         for address, type, value in zip(targets, function.outputs, found, strict=True):
             self.device.write(address, np.ascontiguousarray(as_memory(value, type.dtype)))
+
+    def _combine(self, collective: Collective, table: int) -> None:
+        """Combine values in the host's memory."""
+        dtype = DType(collective.dtype)
+        values = self._read(self._address(table + 1), TensorType((collective.count,), dtype))
+        self.device.write(self._address(table), np.ascontiguousarray(combine(collective.operation, dtype, values)))
 
     def _read(self, address: DeviceAddress, type: TensorType) -> np.ndarray[Any, Any]:
         memory = np.empty(type.shape, type.dtype.memory)

@@ -82,13 +82,17 @@ def _with_numbers(given: Sequence[NDArray], used: Sequence[NDArray], path: FastP
         return path
     context, number, recorded = used[0]._context, number_class(), path.recorded
 
-    def there(x: NDArray) -> NDArray:
-        return number_on(x, context) if x.__class__ is number else x
+    def there(x: NDArray, y: NDArray) -> tuple[NDArray, NDArray]:
+        if (y if x.__class__ is number else x)._context != context:
+            raise DeviceError(f"the path is one of {context}")
+        if x.__class__ is number:
+            return number_on(x, context), y
+        return x, number_on(y, context) if y.__class__ is number else y
 
     return as_path(
-        lambda x, y: path(there(x), there(y)),
+        lambda x, y: path(*there(x, y)),
         path.owner,
-        None if recorded is None else lambda x, y: recorded(there(x), there(y)),
+        None if recorded is None else lambda x, y: recorded(*there(x, y)),
     )
 
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from ...codegen.records import Layout, as_launch, host_symbol
-from ...ir.program import Computation, Launch, Place, Program, Space
+from ...codegen.records import Layout, as_launch
+from ...ir.program import Collective, Computation, Launch, Place, Program, Space, all_steps
 from ...ir.settings import settings
 from ..checks import verify
 from ..device import BoundCall, DeviceError, DirectCall
@@ -134,7 +134,7 @@ class Executable(LoadedProgram["Instance"]):
     def _is_direct(self) -> bool:
         """True if a run is one native call that holds Python's lock."""
         program, observed = self.program, settings().debug >= _OBSERVED
-        special = program.functions or program.checks
+        special = self._host is not None or program.checks
         return _HAS_LOCK and _is_short(program) and not (special or observed)
 
     def _direct(
@@ -155,7 +155,7 @@ class Executable(LoadedProgram["Instance"]):
         addresses = {name: address for loaded in self._code for name, address in loaded.symbols.items()}
         addresses |= self._pool.kernels
         if self._host is not None:
-            addresses |= {host_symbol(i): address for i, address in enumerate(self._host.addresses)}
+            addresses |= self._host.addresses
         if self._layout is None:
             self._layout = _ProgramLayout(self.program)
         return Instance(self.program, self._layout, addresses, self._constants, self._pool, arena)
@@ -177,8 +177,8 @@ class Executable(LoadedProgram["Instance"]):
 
 
 def _host_calls(program: Program) -> HostCalls | None:
-    """The Python functions of a program as kernels; None if it calls none."""
-    if not program.functions:
+    """The Python functions and the collectives of a program as kernels; None if it has none."""
+    if not program.functions and not any(isinstance(step, Collective) for step in all_steps(program.steps)):
         return None
     from .host_calls import HostCalls
 

@@ -1,4 +1,4 @@
-"""Calls Python functions from compiled programs, and passes arrays in and out.
+"""Calls Python from compiled programs: functions, with arrays in and out, and collectives.
 
 No exception can pass through native code. So an exception is stored, and raised when the program has ended.
 """
@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ...codegen.records import COLLECTIVE, host_symbol, reduction_of
 from ...ir.program import HostFunction
+from ..communicator import combine_at
 from ..python_functions import call_on_copies
 from ..tensor_memory import as_memory, memory_at
 from ..writes import written_at
@@ -20,13 +22,17 @@ _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 
 
 class HostCalls:
-    """The Python functions of one program as kernels. A launch of one runs on the thread that runs the program."""
+    """The Python functions of one program as kernels, and its collectives. A launch of one runs on the thread that runs
+    the program."""
 
     def __init__(self, functions: tuple[HostFunction, ...]) -> None:
         self._raised = threading.local()
-        self._kernels = [_KERNEL(self._kernel(f)) for f in functions]
-        self.addresses = [ctypes.cast(kernel, ctypes.c_void_p).value or 0 for kernel in self._kernels]
-        """The addresses of the kernels, in the order of the functions."""
+        kernels = {host_symbol(i): _KERNEL(self._kernel(f)) for i, f in enumerate(functions)}
+        self._kernels = {**kernels, COLLECTIVE: _KERNEL(self._combine)}
+        self.addresses = {
+            name: ctypes.cast(kernel, ctypes.c_void_p).value or 0 for name, kernel in self._kernels.items()
+        }
+        """The addresses of the kernels by their symbols."""
 
     def begin(self) -> BaseException | None:
         """Start a run on this thread. Returns the exception of the run that is in progress around it, for `finish`."""
@@ -40,6 +46,16 @@ class HostCalls:
         self._raised.error = outer
         if error is not None:
             raise error
+
+    def _combine(self, arguments: int, begin: int, end: int, worker: int) -> None:
+        target, source, count, *reduction = (ctypes.c_int64 * 5).from_address(arguments)
+        operation, dtype = reduction_of(*reduction)
+        try:
+            if self._raised.error is not None:
+                raise RuntimeError("an earlier function failed")
+            combine_at(target, source, operation, dtype, count)
+        except BaseException as error:
+            self._raised.error = self._raised.error or error
 
     def _kernel(self, function: HostFunction) -> Any:
         types = (*function.inputs, *function.outputs)

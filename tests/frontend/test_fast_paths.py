@@ -10,6 +10,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+from mxforge.frontend.ndarray import arithmetic
 from mxforge.runtime.devices import open_device
 
 nd, autograd = mx.nd, mx.autograd
@@ -170,3 +171,12 @@ def test_a_block_on_a_gpu_follows_writes_to_its_parameters() -> None:
     net.weight.set_data(nd.zeros((3, 2)))
     assert net(x).asnumpy().tolist() == [[0] * 3]
     assert len(steps(lambda: net(x))) <= 8
+
+
+@pytest.mark.usefixtures("simulated_gpus")
+def test_a_number_beside_an_array_of_the_host_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, number = (5, 7), 3.625
+    assert (nd.ones(shape, ctx=GPU) * number).context == GPU  # the fast path of this shape is one of the GPU
+    monkeypatch.setattr(arithmetic, "number_on", lambda *_: pytest.fail("a copy on the GPU"))
+    for result in (nd.ones(shape) * number, number * nd.ones(shape), nd.ones(shape) * 7.375):
+        assert result.context == mx.cpu() and result.asnumpy()[0, 0] in (number, 7.375)

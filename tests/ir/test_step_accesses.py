@@ -8,7 +8,7 @@ import pytest
 from mxforge.ir.graph import GraphError
 from mxforge.ir.places import reading, writing
 from mxforge.ir.program import Copy, Fill, HostCall, HostFunction, Launch, Loop, Place, Program, Space, Step
-from mxforge.ir.step_accesses import Range, group_steps, step_accesses, written
+from mxforge.ir.step_accesses import Range, group_steps, last_access, step_accesses
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_program
 
@@ -72,6 +72,6 @@ def test_a_loop_accesses_all_that_its_steps_reach() -> None:
     assert access.writes == (Range(Space.OUTPUT, 0, 0, BYTES),)
 
 
-def test_a_value_is_final_behind_the_last_step_that_writes_it() -> None:
-    steps = computing(IN, OUT), computing(IN, ARENA), Loop((computing(ARENA, OUT),), 2), computing(OUT, ARENA)
-    assert [written(program(*steps), place) for place in (OUT, ARENA, OTHER)] == [2, 3, None]
+def test_the_last_access_is_in_the_step_that_reads_or_writes_last() -> None:
+    steps = computing(IN, OUT), Loop((computing(OUT, ARENA),), 2), computing(IN, ARENA)
+    assert [last_access(program(*steps), place) for place in (OUT, ARENA, OTHER, IN)] == [1, 2, None, None]
