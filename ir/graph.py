@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from enum import Enum
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -31,6 +32,14 @@ class GraphError(Exception):
     def __init__(self, text: str, reason: str = "") -> None:
         super().__init__(text)
         self.reason = reason or text
+
+
+class Effect(Enum):
+    """What an op can do beyond computing its results."""
+
+    PYTHON = "python"
+    """It calls a user's function, which can have state and return other values in each call. The order of such calls is
+    that of the graph (`core.host_callback`), and programs with them are not shared."""
 
 
 class Op:
@@ -54,9 +63,10 @@ class Op:
         """Nested graphs: loop bodies and fused regions."""
         return ()
 
-    def calls_python(self) -> bool:
-        """True if the op runs a user's Python function, which can have state: such programs are not shared."""
-        return any(region.calls_python() for region in self.regions())
+    def effects(self) -> frozenset[Effect]:
+        """What the op does beyond computing its results: by default what the nodes of its regions do. Nodes with
+        effects are neither merged with equal ones nor computed ahead of a run."""
+        return frozenset[Effect]().union(*(region.effects() for region in self.regions()))
 
 
 class Value:
@@ -173,9 +183,13 @@ class Graph:
                 found.update(dict.fromkeys(region.names()))
         return tuple(name for name in found if name)
 
+    def effects(self) -> frozenset[Effect]:
+        """The effects of the nodes."""
+        return frozenset[Effect]().union(*(node.op.effects() for node in self.nodes))
+
     def calls_python(self) -> bool:
         """True if a run calls a user's Python function."""
-        return any(node.op.calls_python() for node in self.nodes)
+        return Effect.PYTHON in self.effects()
 
     def input_types(self) -> tuple[TensorType, ...]:
         return tuple(v.type for v in self.inputs)

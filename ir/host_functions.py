@@ -34,7 +34,7 @@ def parse_function(text: str) -> HostFunction:
     except (ParseError, GraphError) as error:
         raise ValueError(str(error)) from None
     node, *others = graph.nodes or (None,)
-    if node is None or others or not isinstance(node.op, Primitive) or node.op.calls_python():
+    if node is None or others or not isinstance(node.op, Primitive) or node.op.effects():
         raise ValueError(f"the function {graph.name!r} is not one primitive")
     if tuple(node.inputs) != tuple(graph.inputs) or tuple(node.outputs) != tuple(graph.outputs):
         raise ValueError(f"the function {graph.name!r} does not return what its primitive computes")

@@ -33,7 +33,7 @@ class EliminateDeadCode(Pass):
 @dataclass(frozen=True)
 class EliminateCommonSubexpressions(Pass):
     """Replace nodes with equal ops and the same operands by the first of them. Needs: ops compared by value. Keeps:
-    inputs, outputs.
+    inputs, outputs, nodes with effects.
     """
 
     name = "eliminate-common-subexpressions"
@@ -45,7 +45,7 @@ class EliminateCommonSubexpressions(Pass):
             key = (node.op, operands)
             with without_guards():
                 first = seen.get(key)
-            if first is not None:
+            if first is not None and not node.op.effects():
                 return first.outputs
             kept = (
                 node if operands == node.inputs else b.node(node.op, *operands, name=node.name, location=node.location)

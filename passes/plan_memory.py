@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ..ir.dialects.core import Concat, Constant, Fused, HostCallback, Relayout, Reshape, Slice
+from ..ir.dialects.core import Concat, Constant, Fused, Relayout, Reshape, Slice
 from ..ir.graph import Graph, Node, Op, Value
 from ..ir.lazy_dataclass import dataclass
 from ..ir.once import once
@@ -130,9 +130,8 @@ def find_prepared(graph: Graph) -> set[Value]:
     """The values that depend only on parameters and constants. A parameter that each run replaces is none."""
     prepared = {graph.inputs[i] for i in graph.parameters if i not in graph.updates}
     for node in graph.nodes:
-        if isinstance(node.op, HostCallback):  # a Python function can return different values each time
-            continue
-        if isinstance(node.op, Constant) or prepared.issuperset(node.inputs):
+        known = isinstance(node.op, Constant) or prepared.issuperset(node.inputs)
+        if known and not node.op.effects():
             prepared.update(node.outputs)
     return prepared
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from ...ir.caches import Cache
 from ...ir.collection import collection_paused
-from ...ir.graph import Graph, GraphError
+from ...ir.graph import Effect, Graph, GraphError
 from ...ir.lazy_dataclass import dataclass
 from ...ir.once import once
 from ...ir.settings import settings
@@ -86,7 +86,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         """True if the symbol has operators in Python."""
         if self._calls_python is None:
             nodes = depth_first(self.symbol._entries)
-            self._calls_python = any(n.operator.calls_python() for n in nodes if not n.is_variable)
+            self._calls_python = any(Effect.PYTHON in n.operator.effects() for n in nodes if not n.is_variable)
         return self._calls_python
 
     def specialization_for(

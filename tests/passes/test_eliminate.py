@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from mxforge.codegen.llvm.target import AVX512
 from mxforge.ir.dialects.core import CoreBuilder
+from mxforge.ir.graph import Effect
+from mxforge.ir.types import DType
 from mxforge.passes.eliminate import EliminateCommonSubexpressions, EliminateDeadCode
+from mxforge.passes.manager import Context
 from rewriting import assert_rewrites, assert_unchanged, tensor
 
 DCE, CSE = EliminateDeadCode(), EliminateCommonSubexpressions()
@@ -122,3 +126,15 @@ def test_operands_in_another_order_are_other_computations() -> None:
     b = CoreBuilder()
     x, y = b.input(tensor(3)), b.input(tensor(3))
     assert_unchanged(CSE, b.build([b.sub(x, y), b.sub(y, x)]))
+
+
+def test_nodes_with_effects_are_not_merged() -> None:
+    """A call in a branch can return another value each time."""
+    b, branch = CoreBuilder(), CoreBuilder()
+    x, pred = b.input(tensor(3)), b.input(tensor(dtype=DType.BOOL))
+    y = branch.input(tensor(3))
+    calling = branch.build(branch.host_callback(lambda a: [a], [tensor(3)], y))
+    first, second = (b.cond(pred, calling, calling, x)[0] for _ in range(2))
+    graph = b.build([b.add(first, second)])
+    assert graph.effects() == {Effect.PYTHON}
+    assert CSE.run(graph, Context(AVX512)).nodes == graph.nodes

@@ -121,6 +121,16 @@ def test_values_that_depend_only_on_parameters_are_prepared() -> None:
 # -- pieces of concatenations
 
 
+def test_values_with_effects_are_not_prepared() -> None:
+    b, branch = CoreBuilder(), CoreBuilder()
+    w, pred = b.input(tensor(3), parameter=True), b.input(tensor(dtype=DType.BOOL), parameter=True)
+    y = branch.input(tensor(3))
+    calling = branch.build(branch.host_callback(lambda a: [a], [tensor(3)], y))
+    (called,) = b.cond(pred, calling, calling, w)
+    plain = b.exp(w)
+    assert share_memory(b.build([called, plain])).prepared == {w, pred, plain}
+
+
 def concat_graph(batch: int = 1, **how: bool) -> tuple[Graph, Sharing]:
     b = CoreBuilder()
     x = b.input(tensor(batch, 3, 4))

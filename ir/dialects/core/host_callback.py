@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...graph import Attribute, GraphError, Node, Value
+from ...graph import Attribute, Effect, GraphError, Node, Value
 from ...lazy_dataclass import dataclass
 from ...types import DType, TensorType
 from .primitive import Array, Arrays, Gradients, Primitive, Types, storage, zeros_for_unused
@@ -61,8 +61,8 @@ class HostCallback(Primitive):
         names = tuple(getattr(f, "__qualname__", repr(f)) for f in functions if f is not None)
         return {"functions": names, "results": tuple(str(t) for t in self.results)}
 
-    def calls_python(self) -> bool:
-        return True
+    def effects(self) -> frozenset[Effect]:
+        return frozenset({Effect.PYTHON})
 
     def call(self, *arrays: Array) -> Arrays:
         """The results. The function can write to `arrays`. GraphError for results of other types."""

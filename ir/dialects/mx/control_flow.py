@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from ...graph import Value
+from ...graph import Effect, Value
 from ...types import DType, TensorType
 from .declared import Named
 from .operator import Operator, operator
@@ -53,8 +53,8 @@ class ControlFlow(Operator):
         """The subgraphs."""
         return read_subgraphs(self.subgraphs)
 
-    def calls_python(self) -> bool:
-        return any(use.op.calls_python() for body in self.bodies for use in body.uses)
+    def effects(self) -> frozenset[Effect]:
+        return frozenset[Effect]().union(*(use.op.effects() for body in self.bodies for use in body.uses))
 
     def with_legacy_shapes(self) -> Operator:
         text = with_legacy_shapes(self.subgraphs)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from ...graph import Attribute, Value
+from ...graph import Attribute, Effect, Value
 from ...lazy_dataclass import dataclass
 from ...symbolic import is_symbolic
 from ...types import DType, Shape, TensorType
@@ -120,8 +120,8 @@ class Custom(Operator):
         except Exception as error:
             raise UserCodeError(f"Custom: {self.op_type} cannot be created: {type(error).__name__}: {error}") from error
 
-    def calls_python(self) -> bool:
-        return True
+    def effects(self) -> frozenset[Effect]:
+        return frozenset({Effect.PYTHON})
 
     @property
     def kind(self) -> CustomKind:
