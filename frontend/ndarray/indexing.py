@@ -19,6 +19,7 @@ from ..dtypes import numbers_of, to_memory
 from ..shapes import shape_of_element
 from . import op
 from .array_classes import array_class, empty_array
+from .device_parts import contiguous_part, copied, filled
 from .key_helpers import KeyHelpers
 from .tape import entry_of, is_recorded, record_copy, require_writable
 
@@ -59,8 +60,9 @@ class Indexing(KeyHelpers):
             if entry_of(value) is not None:
                 return _assign_recorded(self, () if _is_whole(self, key) else key, value)
         try:
-            key = () if _is_whole(self, key) else key
-            self._write(_assignable(self, value), _open_ended(normalized(key)))
+            key = _open_ended(normalized(() if _is_whole(self, key) else key))
+            if self._address.__class__ is int or not _assigned_there(self, key, value):
+                self._write(_assignable(self, value), key)
         except ValueError as error:
             raise ValueError(f"cannot assign to part of an array of shape {self._shape}: {error}") from None
         written(self._storage)
@@ -82,7 +84,29 @@ class Indexing(KeyHelpers):
         return self._view((max(last - first, 0), *rest), first * (self._nbytes() // size) if size else 0)
 
 
+def _assigned_there(array: NDArray, key: tuple[Any, ...], value: Any) -> bool:
+    """Write a value to contiguous elements of an array on a device; False for other elements."""
+    part = contiguous_part(array, key) if _is_basic(key) else None
+    if part is None:
+        return False
+    if isinstance(value, array_class()):
+        if copied(array, *part, value):
+            return True
+    elif filled(array, *part, value):
+        return True
+    shape, offset = part
+    content = np.empty(shape, array._dtype.memory)
+    content[...] = _assignable(array, value)
+    array._storage.device.write(array._address + offset, content)
+    return True
+
+
 def _select(array: NDArray, key: Any) -> NDArray:
+    if array._address.__class__ is not int and _is_basic(key):
+        part = contiguous_part(array, _open_ended(key))
+        if part is not None:
+            shape, offset = part
+            return array._view(shape or (shape_of_element() if _is_element(key) else (1,)), offset)
     memory = array._memory()
     selected = memory[key]
     if not isinstance(selected, np.ndarray):  # a NumPy scalar is a copy; with `...` NumPy returns a view of shape ()
@@ -149,7 +173,9 @@ def _is_element(key: Any) -> bool:
 
 
 def _is_basic(key: Any) -> bool:
-    return all(isinstance(k, _BASIC) for k in (key if isinstance(key, tuple) else (key,)))
+    """True if NumPy would select a view. A truth value selects a copy, as a mask does."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return all(isinstance(k, _BASIC) and not isinstance(k, bool) for k in parts)
 
 
 def normalized(key: Any) -> Any:

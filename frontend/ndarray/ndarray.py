@@ -228,7 +228,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         new = dtype_of(dtype)
         if new is self._dtype:
             return self.copy() if copy else self
-        if self.size >= _LARGE or is_recorded((self,)):
+        if self.size >= _LARGE or self._address.__class__ is not int or is_recorded((self,)):
             return invoke(operator_named("Cast"), [self], {"dtype": dtype_name(numpy_type(new))})
         made = empty_array(self._shape, new, self._context)
         made._write(to_memory(self.asnumpy(), new))

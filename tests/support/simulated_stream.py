@@ -45,13 +45,13 @@ class SimulatedEvent:
 
 
 class SimulatedStream:
-    """Implements `Stream`. `uploads` counts copies from the host."""
+    """Implements `Stream`. `uploads` and `downloads` count copies from and to the host."""
 
     def __init__(self, device: SimulatedGpu) -> None:
         self.device = device
         self.queue: deque[Work] = deque()
         self.failure = ""
-        self.lists = self.uploads = 0
+        self.lists = self.uploads = self.downloads = 0
 
     # -- starting work
 
@@ -62,6 +62,7 @@ class SimulatedStream:
 
     def download(self, into: np.ndarray[Any, Any], source: int) -> None:
         self.device.require_pinned(into)
+        self.downloads += 1
         self._start(self._download, into, source)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
