@@ -24,8 +24,8 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..ir.program import Branch, Collective, Copy, Fill, HostCall, Launch, Loop, Place, Space, Step
-from ..ir.steps import REDUCTIONS
+from ..ir.program import Branch, Copy, Fill, HostCall, Launch, Loop, Place, Space, Step
+from ..ir.steps import REDUCTIONS, Collective
 from ..ir.types import DType
 
 RECORD_WORDS = 4
@@ -39,7 +39,10 @@ in bytes."""
 COLLECTIVE = "collective"
 """The kernel of collectives. Its arguments are the target, the source, the count, and the numbers of `reduction_of`."""
 
-HOST_STEPS = HostCall | Collective | Loop | Branch
+HOST_CALLS = HostCall | Collective
+"""The kinds of steps that call Python."""
+
+HOST_STEPS = HOST_CALLS | Loop | Branch
 """The kinds of steps that a device leaves to the host."""
 
 _COPIED = 64 << 10  # the fewest bytes of a copy that one thread copies

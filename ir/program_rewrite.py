@@ -17,9 +17,10 @@ from dataclasses import replace
 from typing import Any
 
 from .places import Move
-from .program import Collective, Place, Program, Space, Step
+from .program import Place, Program, Space, Step
 from .step_accesses import group_steps, last_access
 from .step_fields import FieldType, Layers, fields_of
+from .steps import Collective
 from .types import DType, TensorType
 
 

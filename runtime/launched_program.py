@@ -15,7 +15,8 @@ import numpy as np
 
 from ..codegen.records import HOST_STEPS, Layout, Placed, as_launch
 from ..codegen.target import ALIGNED_BYTES
-from ..ir.program import Collective, HostCall, Launch, Loop, Program, Space, all_steps
+from ..ir.program import HostCall, Launch, Loop, Program, Space, all_steps
+from ..ir.steps import Collective
 from ..ir.types import DType, TensorType
 from .checks import verify
 from .communicator import combine

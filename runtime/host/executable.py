@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from ...codegen.records import Layout, as_launch
-from ...ir.program import Collective, Computation, Launch, Place, Program, Space, all_steps
+from ...codegen.records import HOST_CALLS, Layout, as_launch
+from ...ir.program import Computation, Launch, Place, Program, Space, all_steps
 from ...ir.settings import settings
 from ..checks import verify
 from ..device import BoundCall, DeviceError, DirectCall
@@ -178,7 +178,7 @@ class Executable(LoadedProgram["Instance"]):
 
 def _host_calls(program: Program) -> HostCalls | None:
     """The Python functions and the collectives of a program as kernels; None if it has none."""
-    if not program.functions and not any(isinstance(step, Collective) for step in all_steps(program.steps)):
+    if not any(isinstance(step, HOST_CALLS) for step in all_steps((*program.prepare, *program.steps))):
         return None
     from .host_calls import HostCalls
 

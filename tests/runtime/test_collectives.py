@@ -13,8 +13,9 @@ from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph
 from mxforge.ir.manifest import program_from_bytes, program_to_bytes
 from mxforge.ir.printer import print_program
-from mxforge.ir.program import Collective, Place, Program, Space, own_places
+from mxforge.ir.program import Place, Program, Space, own_places
 from mxforge.ir.program_rewrite import combine_outputs
+from mxforge.ir.steps import Collective
 from mxforge.ir.types import DType
 from mxforge.ir.verifier import verify_program
 from mxforge.passes.manager import Options
