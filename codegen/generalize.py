@@ -32,6 +32,7 @@ from ..ir.kernel import (
     Store,
     affine,
     contracts,
+    walk,
 )
 from ..ir.lazy_dataclass import dataclass
 from ..ir.symbolic import deferred, is_symbolic
@@ -52,6 +53,12 @@ class GeneralKernel:
     kernel: Kernel
     operands: tuple[int, ...]
     extents: tuple[int, ...]
+
+    @property
+    def sizes(self) -> list[str]:
+        """The names of the numbers that are extents, strides and offsets, and not constants."""
+        constants = {e.name for s in self.kernel.stages for e in walk(s.value) if isinstance(e, ScalarParameter)}
+        return [name for name in self.kernel.extents if name not in constants]
 
 
 def generalize(kernel: Kernel, kept_strides: Sequence[int]) -> GeneralKernel | None:

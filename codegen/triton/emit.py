@@ -17,6 +17,9 @@ from .source import Source, module_text
 from .tiles import emit_tile
 from .types import POINTERS
 
+DIVISOR = 16
+"""Arguments that are known to be multiples of it let Triton access memory in wide pieces."""
+
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
@@ -35,7 +38,7 @@ class TritonSource:
 
     `signature` lists (name, type) of the run-time arguments: a pointer for each buffer, the extents, then `numbers`,
     which are symbolic. `constants` are the compile-time arguments.
-    `divisible` names arguments that the caller guarantees to be multiples of 16
+    `divisible` names arguments that the caller guarantees to be multiples of `DIVISOR`
     (pointers: of 16 bytes). The grid is launched as one dimension, of the product of `grid`.
     """
 

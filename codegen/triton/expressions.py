@@ -185,10 +185,8 @@ class Expressions:
         match expr:
             case Const(value=number, dtype=dtype):
                 return _symbolic(number, dtype) if is_symbolic(number) else constant(number, dtype)
-            case ScalarParameter(name=name):
-                raise NotImplementedError(
-                    f"kernel {self.kernel.name}: the run-time number {name} has no Triton emission"
-                )
+            case ScalarParameter(name=name, dtype=dtype):
+                return _number_in(name, dtype)
             case AxisValue(axis=axis):
                 return self._axis_value(axis)
             case Load():
@@ -305,11 +303,15 @@ def _symbolic(number: Any, dtype: DType) -> Value:
     """A symbolic number: a constant, or an argument of the launch."""
     if is_fixed(number):
         return constant(concrete(number), dtype)
-    if dtype.is_float:
-        bits = bits_at_run_time(number, dtype)
-        word = bits if dtype is DType.F64 else f"{bits}.to(tl.int32)"
-        return Value(f"{word}.to({NAMES[register(dtype)]}, bitcast=True)", NOTHING, dtype)
-    return Value(f"{bits_at_run_time(number, dtype)}.to({NAMES[dtype]})", NOTHING, dtype)
+    return _number_in(bits_at_run_time(number, dtype), dtype)
+
+
+def _number_in(word: str, dtype: DType) -> Value:
+    """The number that an argument of 64 bits holds; see `generalize.bits_of`."""
+    if not dtype.is_float:
+        return Value(f"{word}.to({NAMES[dtype]})", NOTHING, dtype)
+    bits = word if dtype is DType.F64 else f"{word}.to(tl.int32)"
+    return Value(f"{bits}.to({NAMES[register(dtype)]}, bitcast=True)", NOTHING, dtype)
 
 
 def as_tensor(value: Value) -> Value:

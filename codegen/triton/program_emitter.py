@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,12 @@ from ...ir.types import TensorType
 from ...passes.manager import Context
 from ..chains import ChainedKernel
 from ..emission import Emission, LaunchSpec, Packing
+from ..generalize import GeneralKernel, generalize
 from ..observe import observe_kernel, observe_text
 from ..statistics import statistics
-from .emit import TritonSource, emit_triton
+from .emit import DIVISOR, TritonSource, emit_triton
 from .kernel_code import KernelCode
-from .schedule import schedule_triton
+from .schedule import power_of_two, schedule_triton
 
 if TYPE_CHECKING:
     from .target import GpuTarget
@@ -30,15 +32,26 @@ _UNNAMED = "kernel_for_any_shape"
 
 
 class TritonEmitter:
-    """Collects the kernels of one program. A kernel for any shapes is named after its text: programs that are compiled
-    for other extents have the same kernel."""
+    """Collects the kernels of one program.
+
+    Kernels of eager calls have no constant extents, if they have such a form (`generalize.py`): calls of other shapes
+    launch the same kernel. It is compiled for sizes up to the same powers of two, which determine its blocks, and for
+    extents of which the same are multiples of 16. A kernel with symbolic numbers is named after its text: programs that
+    are compiled for other extents have the same kernel.
+    """
 
     def __init__(self, target: GpuTarget, context: Context) -> None:
         self.target, self.context = target, context
+        self.is_nested = False
         self.sources: dict[str, TritonSource] = {}  # by name
         self.emitted: dict[str, TritonSource] = {}  # by the kernel; symbolic numbers can differ for one name
 
     def emit(self, kernel: Kernel, parameters: frozenset[str], aligned: bool) -> Emission:
+        options = self.context.options
+        if not (options.static_shape or options.dynamic or self.is_nested):
+            general = generalize(kernel, ())
+            if general is not None:
+                return self._emit_general(general, aligned)
         key = trace_hash(kernel, aligned)[:16]
         source = self.emitted.get(key)
         if source is None:
@@ -56,8 +69,23 @@ class TritonEmitter:
         name = f"d_{structural_hash(source.identity)[:16]}"
         return replace(source, name=name, text=source.text.replace(_UNNAMED, name))
 
+    def _emit_general(self, general: GeneralKernel, aligned: bool) -> Emission:
+        extents = dict(zip(general.kernel.extents, general.extents, strict=True))
+        sizes = {name: power_of_two(n) for name, n in extents.items()}
+        schedule = schedule_triton(general.kernel, self.target, sizes)
+        divisible = frozenset(name for name in general.sizes if extents[name] % DIVISOR == 0)
+        schedule = replace(schedule, aligned=aligned, divisible=divisible)
+        name = f"g_{structural_hash(general.kernel, schedule)[:16]}"
+        if name not in self.sources:
+            observe_kernel(general.kernel, self.context)
+            self.sources[name] = emit_triton(replace(general.kernel, name=name), schedule)
+        launch = LaunchSpec(name, self.sources[name].programs(extents), 1)
+        return Emission((launch,), operands=general.operands, extents=general.extents)
+
     def nested(self) -> TritonEmitter:
-        return self
+        inner = copy(self)
+        inner.is_nested = True
+        return inner
 
     def emit_node(self, node: Node) -> Emission | None:
         """None: sorts, scatters and factorizations have no Triton kernels."""
