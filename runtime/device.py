@@ -188,6 +188,11 @@ class Launcher(Device, Protocol):
         ...
 
     def run(self, launches: LaunchList) -> None:
-        """Start launches in order, after all work that was started before. The words of the list can change as soon as
-        this returns."""
+        """Start launches in order, after all work that was started before and without other work between them. The
+        words of the list can change as soon as this returns."""
+        ...
+
+    def scratch(self, nbytes: int) -> Storage:
+        """A buffer of at least `nbytes` that all lists of launches can use in turn. Only called on a device with a
+        stream, whose order separates the uses."""
         ...

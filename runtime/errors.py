@@ -33,5 +33,6 @@ def invalid_value(message: str) -> Exception:
 
 
 def device_failed(message: str) -> Exception:
-    """The error for work of a device that failed after it was started. The message names the kernel and its program."""
+    """The error for work of a device that failed after it was started. The message names the program, and
+    the kernel if the device knows it."""
     return _Classes.device(message)

@@ -51,6 +51,10 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         """The words with addresses of each input and output; see `Layout.memory`."""
         host_steps = any(isinstance(step, HOST_STEPS) for step in (*program.prepare, *program.steps))
         self._is_one_list = not host_steps and not program.checks
+        self.scratch_bytes = program.scratch_bytes if self._is_one_list and device.stream is not None else 0
+        """The part of the arena that is the device's scratch memory. No other work is started between the launches of a
+        list; a program of several lists has an arena of its own."""
+        self.instance_bytes -= self.scratch_bytes
 
     def symbols(self) -> list[tuple[bytes, tuple[str, ...]]]:
         return [(code, tuple(kernels)) for code, kernels in zip(self.program.code, self._code, strict=True)]
@@ -125,16 +129,22 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
 
 
 class DeviceInstance:
-    """The private memory of one run of a program: an arena, and a block of the words of its layout."""
+    """The private memory of one run of a program: an arena, some of which can be the device's scratch memory, and a
+    block of the words of its layout."""
 
     def __init__(self, loaded: LaunchedProgram) -> None:
         self.loaded, self.program, self.device = loaded, loaded.program, loaded.device
         layout = loaded.layout
         block = (ctypes.c_int64 * len(layout.words)).from_buffer_copy(layout.words)
         self.words = memoryview(block).cast("B").cast("q")
-        self.arena = self.device.allocate_zeroed(self.program.arena_bytes)
+        split = loaded.scratch_bytes
+        self.scratch = self.device.scratch(split) if split else None
+        self.arena = self.device.allocate_zeroed(self.program.arena_bytes - split)
         self.prepared: Storage | None = None
-        self._place_memory(Space.ARENA, self.arena)
+        arena = layout.memory.get((Space.ARENA, 0), ())
+        self.place([at for at in arena if at[1] >= split], self.arena.address.value - split)
+        if self.scratch is not None:
+            self.place([at for at in arena if at[1] < split], self.scratch.address.value)
         self._place_memory(Space.CONSTANT, loaded.constants)
         self.prepare, self.steps = self._in_lists(layout.prepare), self._in_lists(layout.steps)
 
@@ -299,7 +309,7 @@ class _BoundRuns:
     def _new(self) -> DeviceInstance:
         """A new instance. Prepared memory that was released is prepared again."""
         program = self.loaded.program
-        add_allocation(self, program.arena_bytes)
+        add_allocation(self, self.loaded.instance_bytes)
         instance = DeviceInstance(self.loaded)
         for words, address in self._fixed:
             instance.place(words, address)
@@ -316,7 +326,7 @@ class _BoundRuns:
     def idle_bytes(self) -> int:
         """See `Idle`."""
         prepared = 0 if self._prepared is None else self._prepared.nbytes
-        return len(self._idle) * self.loaded.program.arena_bytes + prepared
+        return len(self._idle) * self.loaded.instance_bytes + prepared
 
     def owners(self) -> set[int]:
         """See `Idle`."""

@@ -72,9 +72,9 @@ class Staging:
         size = SMALL if nbytes <= SMALL else LARGE
         used = self._used[size]
         with self._lock:
-            found = used.popleft() if used and (len(used) >= _MOST[size] or used[0][0].is_reached()) else None
-        if found is None:
+            oldest = used.popleft() if used and (len(used) >= _MOST[size] or used[0][0].is_reached()) else None
+        if oldest is None:
             return size, self._pinned(size)
-        event, block = found
+        event, block = oldest
         event.synchronise()
         return size, block

@@ -16,7 +16,7 @@ import numpy as np
 from .device import Address, DeviceAddress, DeviceError
 from .launched_program import LaunchedProgram
 from .staging import Staging
-from .storage import Storage
+from .storage import Storage, size_of_block
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -34,6 +34,7 @@ class StreamedDevice(ABC):
         self.name, self.stream = name, stream
         self.run = stream.run
         self._staging = Staging(self.pinned)
+        self._scratch: Storage | None = None
 
     # -- what a kind of devices has
 
@@ -65,6 +66,12 @@ class StreamedDevice(ABC):
         buffer = self.allocate(nbytes)
         self.stream.clear(buffer.address.value, nbytes)
         return buffer
+
+    def scratch(self, nbytes: int) -> Storage:
+        """See `Launcher`. A larger buffer replaces a smaller one, which the programs that have it keep."""
+        if self._scratch is None or self._scratch.nbytes < nbytes:
+            self._scratch = self.allocate(size_of_block(nbytes))
+        return self._scratch
 
     def write(self, address: Address, source: npt.NDArray[Any] | bytes) -> None:
         """See `Device`. Does not wait for the stream."""

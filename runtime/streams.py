@@ -73,6 +73,6 @@ class Stream(Protocol):
 
     def synchronise(self) -> None:
         """Let the host wait until all work has finished. Work that failed since the last synchronisation raises the
-        error of `errors.device_failed`, which names the kernel and its program; what later work computed is
-        undefined."""
+        error of `errors.device_failed`, which names the program, and the kernel if the device knows it; what later work
+        computed is undefined."""
         ...

@@ -46,4 +46,4 @@ def named_numbers(lines: Iterable[str], fresh: Any, kernel: object) -> tuple[lis
     trace = next(symbols_of((kernel,))).trace
     names = {name: fresh("number") for name in used}
     numbers = {new: trace.named(name[1:]) for name, new in names.items()}
-    return [_NAMED.sub(lambda found: names[found[0]], line) for line in lines], numbers
+    return [_NAMED.sub(lambda match: names[match[0]], line) for line in lines], numbers

@@ -43,7 +43,7 @@ class Worker:
     def compile(self, source: TritonSource, target: GpuTarget) -> KernelCode:
         """The compiled kernel. Raises the errors of `compile_kernel`, and WorkerEnded; then the worker is unusable."""
         try:
-            found, error = self._answer((source, target))
+            kernel, error = self._answer((source, target))
         except (OSError, EOFError, pickle.UnpicklingError):
             self.stop()
             status = self.process.returncode
@@ -55,7 +55,7 @@ class Worker:
             raise
         if error is not None:
             raise error
-        return cast("KernelCode", found)
+        return cast("KernelCode", kernel)
 
     def _answer(self, task: object) -> Any:
         pickle.dump(task, _opened(self.process.stdin))

@@ -218,3 +218,30 @@ def test_addresses_of_other_memory_are_refused() -> None:
     ):
         with pytest.raises(DeviceError, match="is not an address of"):
             call()
+
+
+def chained(length: int) -> Any:
+    """x -> a program of several launches, whose values between them are scratch memory."""
+    b = CoreBuilder(f"chained_{length}")
+    x = b.input(tensor(length, length))
+    y = b.add(b.matmul(x, x), x)
+    return executable_for(b.build([b.matmul(y, b.matmul(y, x))]), Options(), gpu())
+
+
+def test_programs_share_scratch_memory() -> None:
+    """Runs that follow each other use the same memory; the last program needs more of it than the others."""
+    programs = [chained(length) for length in (16, 24, 40)]
+    assert all(program.program.scratch_bytes == program.program.arena_bytes > 0 for program in programs)
+    rng = np.random.default_rng(0)
+    operands = [rng.standard_normal(p.inputs[0].shape, np.float32) / 5 for p in programs]
+    buffers = [(storage_of(x, gpu()), gpu().allocate(x.nbytes)) for x in operands]
+    calls = [program.direct_call() for program in programs]
+    gpu().synchronise()
+    before = gpu().used
+    for _ in range(2):
+        for call, (x, y) in zip(calls[::-1], buffers[::-1], strict=True):
+            call(x.address, y.address)
+    for (_, y), x in zip(buffers, operands, strict=True):
+        total = x @ x + x
+        np.testing.assert_allclose(as_numpy(y, np.float32, x.shape), total @ (total @ x), rtol=1e-4, atol=1e-5)
+    assert gpu().used - before <= 1.25 * programs[-1].program.scratch_bytes  # rounded up to a size class
