@@ -1,8 +1,9 @@
 """Lowers branches and loops of a graph to steps of its program.
 
-Nested graphs are compiled to programs of their own, with the same emitter. Their steps become the bodies of `Loop` and
-`Branch` (`ir/program.py`) on places of the outer program, so control flow needs nothing of a target. Each node becomes
-one step. Its memory, that of the nested programs and the next state of a loop, is the workspace of the step.
+The pass `lower-regions` lowered the nested graphs. They are compiled to programs of their own, with the same emitter,
+and their steps become the bodies of `Loop` and `Branch` (`ir/program.py`) on places of the outer program. So control
+flow needs nothing of a target. Each node becomes one step. Its memory, that of the nested programs and the next state
+of a loop, is the workspace of the step.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dataclasses import replace
 
 from ..ir.assign_offsets import ALIGNMENT
 from ..ir.dialects.core import Cond, Scan, While
-from ..ir.graph import Graph, Node, Op, Value
+from ..ir.graph import Graph, Node, Value
 from ..ir.program import UNBOUNDED, Branch, Copy, Fill, Loop, Place, Program, Space, Step
 from ..ir.program_rewrite import move_steps, name_steps
 from ..ir.symbolic import deferred, is_symbolic
 from ..ir.types import TensorType
-from ..passes.manager import Context, run_passes
+from ..passes.manager import Context
 from ..passes.plan_memory import share_memory
 from .assemble import assemble
 from .compiler import KernelCompiler, PackedInputs, is_aligned_size
@@ -31,7 +32,7 @@ def compile_control(node: Node, outer: KernelCompiler) -> tuple[Emission, Contro
     """
     of_unknown_length = outer.of_unknown_length or isinstance(node.op, While)
     aligned = _aligned_operands(node, outer)
-    compiled = [_compile(graph, outer, of_unknown_length, aligned) for graph in _nested(node.op)]
+    compiled = [_compile(graph, outer, of_unknown_length, aligned) for graph in node.op.regions()]
     programs = tuple([program for program, _ in compiled])
     packs = [pack for _, packs in compiled for pack in packs]
     control = Control(node, programs)
@@ -43,15 +44,6 @@ def compile_control(node: Node, outer: KernelCompiler) -> tuple[Emission, Contro
         operands=(*range(inputs), *(position for position, _ in packs), *range(inputs, inputs + outputs)),
     )
     return emission, control
-
-
-def _nested(op: Op) -> Sequence[Graph]:
-    """The nested graphs. Operands that are equal in all steps of a scan are parameters of its body: their packed forms
-    are operands of the scan, and other values that depend only on them are computed before the first step."""
-    if not isinstance(op, Scan):
-        return op.regions()
-    invariants = range(op.carries + op.scanned, len(op.body.inputs))
-    return (replace(op.body, parameters=frozenset(invariants)),)
 
 
 def _aligned_operands(node: Node, outer: KernelCompiler) -> tuple[list[bool], list[bool]]:
@@ -87,19 +79,18 @@ def _compile(
     further inputs: the position of the parameter and the form of each."""
     around = outer.context
     context = Context(around.target, replace(around.options, static_shape=True), around.settings)
-    fused = run_passes(outer.emitter.target.passes, graph, context)
-    sharing = share_memory(fused)
-    packed = PackedInputs(fused.inputs[i] for i in fused.parameters)
-    pairs = zip((fused.inputs, fused.outputs), aligned, strict=True)
+    sharing = share_memory(graph)
+    packed = PackedInputs(graph.inputs[i] for i in graph.parameters)
+    pairs = zip((graph.inputs, graph.outputs), aligned, strict=True)
     unaligned = frozenset(
         v for values, known in pairs for v, is_aligned in zip(values, known, strict=False) if not is_aligned
     )
     compiler = KernelCompiler(
         outer.emitter.nested(), context, outer.functions, compile_control, packed, of_unknown_length, unaligned
     )
-    steps = compiler.steps(fused, sharing)
-    extended = replace(fused, inputs=(*fused.inputs, *packed.values.values()))
-    return assemble(extended, sharing, steps, ()), [(fused.inputs.index(v), packing) for v, packing in packed.values]
+    steps = compiler.steps(graph, sharing)
+    extended = replace(graph, inputs=(*graph.inputs, *packed.values.values()))
+    return assemble(extended, sharing, steps, ()), [(graph.inputs.index(v), packing) for v, packing in packed.values]
 
 
 def _take(sizes: Iterable[int], start: int = 0) -> tuple[list[int], int]:

@@ -4,7 +4,7 @@
     differentiate    Differentiate   for training: adds the cotangents of inputs, before loops are unrolled
     partition        partition       for training: splits the graph into a forward and a backward graph
     optimise         OPTIMISE        passes for all targets
-    lower            LOWER       passes for one target; the last forms regions
+    lower            LOWER           passes for targets that compile kernels; the last forms regions
 
 Inference skips the second and third stage, which `training.py` combines.
 """
@@ -26,6 +26,7 @@ from .hoist_sums import HoistSums
 from .inline_calls import InlineCalls
 from .join_products import JoinProducts
 from .join_sums import JoinSums
+from .lower_regions import LowerRegions
 from .manager import Pass
 from .narrow_weights import NarrowWeights
 from .simplify import Simplify
@@ -69,7 +70,7 @@ OPTIMISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
 )
 
-LOWER: tuple[Pass, ...] = (
+_TO_LAYOUTS: tuple[Pass, ...] = (
     Expand(),  # not for the reference target: the interpreter evaluates these primitives
     DivideOnce(),  # before fusion, so that the reciprocal is computed once per row
     ExchangePools(),  # before batch norms are folded: their scale can follow an exchanged convolution
@@ -78,9 +79,15 @@ LOWER: tuple[Pass, ...] = (
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
     AssignLayouts(),  # before fusion: a Relayout is a node that can join a region
-    Fuse(),  # last: regions hide their nodes from local rules
 )
 
 FOR_REFERENCE: tuple[Pass, ...] = (*TO_CORE, *OPTIMISE)
+
+LOWER: tuple[Pass, ...] = (
+    *_TO_LAYOUTS,
+    LowerRegions(before=(*FOR_REFERENCE, *_TO_LAYOUTS), after=(Fuse(),)),  # its copies into layouts can join a region
+    Fuse(),  # last: regions hide their nodes from local rules
+)
+
 FOR_KERNELS: tuple[Pass, ...] = (*FOR_REFERENCE, *LOWER)
 """What `Target.passes` is, for targets without passes of their own."""
