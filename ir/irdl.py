@@ -102,7 +102,7 @@ def _fixed(prefix: str) -> Iterable[Definition]:
 def _steps() -> Iterable[Definition]:
     """The steps of programs."""
     for mnemonic, kind in KINDS.items():
-        fields = fields_of(kind)
+        fields = fields_of(kind).all
         attributes = {name: (type.attribute,) for name, type in fields.items() if type.attribute}
         yield Definition(f"program.{mnemonic}", 0, 0, attributes, sum(type.has_steps for type in fields.values()))
 

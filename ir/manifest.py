@@ -128,7 +128,7 @@ def _step(record: list[Any], depth: int) -> Step:
     if mnemonic not in KINDS:
         raise ManifestError(f"a step {mnemonic!r} is unknown")
     kind: Any = KINDS[mnemonic]
-    types = fields_of(kind).values()
+    types = fields_of(kind).all.values()
     return kind(*[_value(type, value, depth) for type, value in zip(types, values, strict=True)])
 
 
@@ -152,7 +152,7 @@ def _cut(data: bytes, start: int, sizes: Iterable[int]) -> Iterable[bytes]:
 
 
 def _step_to_json(step: Step) -> list[Any]:
-    values = [_value_to_json(type, getattr(step, name)) for name, type in fields_of(step.__class__).items()]
+    values = [_value_to_json(type, getattr(step, name)) for name, type in fields_of(step.__class__).all.items()]
     return [MNEMONICS[step.__class__], *values]
 
 

@@ -68,7 +68,7 @@ def _steps(program: Program, steps: Sequence[Step], indent: str) -> list[str]:
 def _step(program: Program, step: Step, own: dict[str, object], indent: str) -> list[str]:
     """The lines of a step: its lists of steps as regions, its other fields as attributes."""
     attributes: dict[str, object] = {}
-    for name, type in fields_of(step.__class__).items():
+    for name, type in fields_of(step.__class__).all.items():
         attributes[name] = type.text(getattr(step, name))
     if isinstance(step, Computation):
         attributes["label"] = program.label(step)

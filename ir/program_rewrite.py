@@ -27,7 +27,7 @@ from .types import DType, TensorType
 def move_step(step: Step, move: Move) -> Step:
     """The step with `move` applied to each place, also in the steps in it."""
     kind: Any = step.__class__
-    return kind(*[_moved(type, getattr(step, name), move) for name, type in fields_of(kind).items()])
+    return kind(*[_moved(type, getattr(step, name), move) for name, type in fields_of(kind).all.items()])
 
 
 def _moved(type: FieldType, value: Any, move: Move) -> Any:
@@ -44,13 +44,12 @@ def name_steps(steps: Iterable[Step], layers: Sequence[int], unnamed: tuple[int,
     layers `unnamed`."""
 
     def named(step: Step) -> Step:
-        changed: dict[str, Any] = {}
-        for name, type in fields_of(step.__class__).items():
-            if type.has_steps:
-                changed[name] = name_steps(getattr(step, name), layers, unnamed)
-            elif type.has_layers:
-                own: Layers = getattr(step, name)
-                changed[name] = tuple([layers[i] for i in own]) or unnamed
+        fields, changed = fields_of(step.__class__), dict[str, Any]()
+        for name in fields.steps:
+            changed[name] = name_steps(getattr(step, name), layers, unnamed)
+        for name in fields.layers:
+            own: Layers = getattr(step, name)
+            changed[name] = tuple([layers[i] for i in own]) or unnamed
         return replace(step, **changed) if changed else step
 
     return tuple([named(step) for step in steps])

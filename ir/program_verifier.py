@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NoReturn
 
 from .graph import GraphError
+from .places import Access
 from .program import HostCall, Launch, Place, Program, Space, Step, own_places, walk
 from .step_accesses import GROUPED, StepGroup, step_accesses
 from .step_fields import fields_of
 from .types import DType, TensorType
 
+_UNKNOWN = Access(0, reads=False, writes=False)
 _FLAG, _KEY = TensorType((), DType.BOOL), TensorType((4,), DType.U32)
 
 
@@ -33,6 +35,10 @@ def verify_program(program: Program, symbols: Collection[str] | None = None) -> 
 class _ProgramVerifier:
     def __init__(self, program: Program, symbols: Collection[str] | None) -> None:
         self.program, self.symbols = program, symbols
+        tensors = ((Space.INPUT, program.inputs), (Space.OUTPUT, program.outputs))
+        self.sizes = {(space, i): t.nbytes for space, types in tensors for i, t in enumerate(types)}
+        for space in (Space.ARENA, Space.PREPARED, Space.CONSTANT):
+            self.sizes[space, 0] = program.extent(Place(space))
 
     def fail(self, message: str) -> NoReturn:
         raise GraphError(f"program {self.program.name!r}: {message}")
@@ -80,12 +86,10 @@ class _ProgramVerifier:
         if accesses and len(accesses) != len(places):
             self.fail(f"{self.described(step)}: {len(accesses)} accesses to {len(places)} places")
         runs = getattr(step, "count", 1) != 0 and 0 not in counts
-        for place in places:
-            self.check_place(step, place, 0, counts, runs)
+        for place, access in zip(places, accesses or [_UNKNOWN] * len(places), strict=True):
+            self.check_place(step, place, access.nbytes, counts, runs)
             if prepared and self.is_of_caller(place):
                 self.fail(f"{self.described(step)}: {place.text()} is not a parameter, but the step is in `prepare`")
-        for place, access in zip(places, accesses, strict=False):
-            self.check_place(step, place, access.nbytes, counts, runs)
             if access.writes and not self.may_write(step, place, prepared):
                 self.fail(
                     f"{self.described(step)}: it cannot write {place.text()}, which is neither an output nor state"
@@ -95,21 +99,20 @@ class _ProgramVerifier:
         program = self.program
         if getattr(step, "count", 0) < 0 or getattr(step, "grain", 1) < 1:
             self.fail(f"{self.described(step)}: invalid count or grain")
-        for name, type in fields_of(step.__class__).items():
-            if type.has_layers and not all(0 <= i < len(program.names) for i in getattr(step, name)):
+        for name in fields_of(step.__class__).layers:
+            if not all(0 <= i < len(program.names) for i in getattr(step, name)):
                 self.fail(f"a step has layers {getattr(step, name)} of {len(program.names)} names")
         if isinstance(step, Launch) and self.symbols is not None and step.symbol not in self.symbols:
             self.fail(f"{self.described(step)}: no code defines the symbol")
         if isinstance(step, HostCall) and not 0 <= step.function < len(program.functions):
             self.fail(f"{self.described(step)}: there are {len(program.functions)} functions")
 
-    def check_place(self, step: Step, place: Place, nbytes: int, counts: Iterable[int], runs: bool) -> None:
+    def check_place(self, step: Step, place: Place, nbytes: int, counts: tuple[int, ...], runs: bool) -> None:
         """A step that does not run accesses nothing. An empty tensor can be at the end of its space."""
-        tensors = {Space.INPUT: self.program.inputs, Space.OUTPUT: self.program.outputs}.get(place.space)
-        if tensors is not None and not 0 <= place.index < len(tensors):
+        size = self.sizes.get((place.space, place.index))
+        if size is None:
             self.fail(f"{self.described(step)}: {place.space.value} {place.index} does not exist")
-        size = self.program.extent(place)
-        first, last = place.reach(tuple(counts))
+        first, last = place.reach(counts) if place.strides else (place.offset, place.offset)
         if runs and not 0 <= first <= last <= size - nbytes:
             of = f"{nbytes} bytes from {place.text()} on are" if nbytes else f"{place.text()} is"
             self.fail(f"{self.described(step)}: {of} outside its space of {size} bytes")

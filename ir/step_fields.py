@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from .places import Access, Move, Place, Space
 
@@ -32,6 +32,9 @@ class FieldType:
 
     attribute = "integer"
     """The MLIR attribute that prints a value; "" if steps can be printed without."""
+
+    has_places = False
+    """Whether values hold places."""
 
     has_steps = False
     """Whether values are lists of steps, in which functions continue themselves."""
@@ -82,6 +85,7 @@ class _Layers(FieldType):
 
 class _Place(FieldType):
     attribute = "string"
+    has_places = True
 
     def places(self, value: Place) -> Sequence[Place]:
         return (value,)
@@ -105,7 +109,7 @@ class _Optional(FieldType):
     attribute = ""
 
     def __init__(self, type: FieldType) -> None:
-        self.type = type
+        self.type, self.has_places = type, type.has_places
 
     def places(self, value: Any) -> Sequence[Place]:
         return () if value is None else self.type.places(value)
@@ -125,6 +129,7 @@ class _Optional(FieldType):
 
 class _Arguments(FieldType):
     attribute = "array"
+    has_places = True
 
     def places(self, value: Sequence[Place | int]) -> Sequence[Place]:
         return [a for a in value if isinstance(a, Place)]
@@ -149,11 +154,10 @@ class _Accesses(FieldType):
         return " ".join(access.text() for access in value) or None
 
     def to_json(self, value: Sequence[Access]) -> Any:
-        return [[a.nbytes, a.reads + 2 * a.writes] for a in value]
+        return [a.nbytes << 2 | a.reads << 1 | a.writes for a in value]
 
     def from_json(self, record: Any) -> tuple[Access, ...]:
-        found = [(natural(nbytes), below(way, 4)) for nbytes, way in record]
-        return tuple([Access(nbytes, bool(way & 1), bool(way & 2)) for nbytes, way in found])
+        return tuple([Access(number >> 2, bool(number & 2), bool(number & 1)) for number in map(natural, record)])
 
 
 class _Steps(FieldType):
@@ -177,10 +181,25 @@ _TYPES: dict[str, FieldType] = {
 }
 
 
+class Fields(NamedTuple):
+    """The fields of a kind of step: all by name, those with places, and the names of lists of steps and of layers."""
+
+    all: dict[str, FieldType]
+    places: tuple[tuple[str, FieldType], ...]
+    steps: tuple[str, ...]
+    layers: tuple[str, ...]
+
+
 @cache
-def fields_of(kind: type[Any]) -> dict[str, FieldType]:
-    """The fields of a kind of step, by name."""
-    return {field.name: _TYPES[str(field.type)] for field in fields(kind)}
+def fields_of(kind: type[Any]) -> Fields:
+    """The fields of a kind of step."""
+    types = {field.name: _TYPES[str(field.type)] for field in fields(kind)}
+    return Fields(
+        types,
+        tuple((name, type) for name, type in types.items() if type.has_places),
+        tuple(name for name, type in types.items() if type.has_steps),
+        tuple(name for name, type in types.items() if type.has_layers),
+    )
 
 
 def _place_to_json(place: Place) -> list[Any]:
@@ -191,7 +210,7 @@ def _place_from_json(record: Any) -> Place:
     name, index, offset, *strides = record
     if name not in _SPACES:
         raise ValueError(f"space {name!r} is unknown")
-    return Place(_SPACES[name], natural(index), natural(offset), tuple(map(integer, strides)))
+    return Place(_SPACES[name], natural(index), natural(offset), tuple(map(integer, strides)) if strides else ())
 
 
 def integer(value: Any) -> int:
@@ -203,16 +222,9 @@ def integer(value: Any) -> int:
 
 def natural(value: Any) -> int:
     """The value, if it is an integer of 63 bits and not negative; else ValueError."""
-    if integer(value) < 0:
-        raise ValueError(f"{value} is negative")
-    return value
-
-
-def below(value: Any, limit: int) -> int:
-    """The value, if it is an integer of [0, limit); else ValueError."""
-    if natural(value) >= limit:
-        raise ValueError(f"{value} is not below {limit}")
-    return value
+    if type(value) is int and 0 <= value <= LARGEST:
+        return value
+    raise ValueError(f"{integer(value)} is negative")
 
 
 def string(value: Any) -> str:

@@ -168,12 +168,12 @@ MNEMONICS = {kind: mnemonic for mnemonic, kind in KINDS.items()}
 
 def own_places(step: Step) -> list[Place]:
     """The places that a step reads or writes itself, in the order of its accesses."""
-    return [place for name, type in fields_of(step.__class__).items() for place in type.places(getattr(step, name))]
+    return [place for name, type in fields_of(step.__class__).places for place in type.places(getattr(step, name))]
 
 
 def nested_steps(step: Step) -> list[Steps]:
     """The lists of steps in a step."""
-    return [getattr(step, name) for name, type in fields_of(step.__class__).items() if type.has_steps]
+    return [getattr(step, name) for name in fields_of(step.__class__).steps]
 
 
 def walk(steps: Iterable[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Step, tuple[int, ...]]]:
@@ -199,5 +199,5 @@ def places_of(step: Step) -> list[Place]:
 
 def map_nested(step: Step, change: Callable[[Steps], Steps]) -> Step:
     """The step with other lists of steps in it."""
-    lists = {name: change(getattr(step, name)) for name, type in fields_of(step.__class__).items() if type.has_steps}
+    lists = {name: change(getattr(step, name)) for name in fields_of(step.__class__).steps}
     return replace(step, **lists) if lists else step

@@ -112,10 +112,13 @@ def nested_loops(depth: int) -> list[Any]:
     [
         ("input 3 does not exist", ["launch", "k", [["input", 3, 0]], 1, 1, "", [], "", []]),
         (r"output0\+25 is outside its space", ["launch", "k", [["output", 0, 25]], 1, 1, "", [], "", []]),
-        (r"20 bytes from output0\+8 on", ["launch", "k", [["output", 0, 8]], 1, 1, "", [], "", [[20, 2]]]),
-        (r"it cannot write input1", ["launch", "k", [["input", 1, 0]], 1, 1, "", [], "", [[20, 2]]]),
-        ("2 accesses to 1 places", ["launch", "k", [["output", 0, 0]], 1, 1, "", [], "", [[4, 2], [4, 1]]]),
-        ("4 is not below 4", ["launch", "k", [["output", 0, 0]], 1, 1, "", [], "", [[4, 4]]]),
+        (r"20 bytes from output0\+8 on", ["launch", "k", [["output", 0, 8]], 1, 1, "", [], "", [(20 << 2) | 1]]),
+        (
+            r"which is neither an output nor state",
+            ["launch", "k", [["input", 1, 0]], 1, 1, "", [], "", [(20 << 2) | 1]],
+        ),
+        ("2 accesses to 1 places", ["launch", "k", [["output", 0, 0]], 1, 1, "", [], "", [17, 18]]),
+        ("-1 is negative", ["launch", "k", [["output", 0, 0]], 1, 1, "", [], "", [-1]]),
         ("space 'nowhere' is unknown", ["launch", "k", [["nowhere", 0, 0]], 1, 1, "", [], "", []]),
         ("True is not an integer", ["launch", "k", [True], 1, 1, "", [], "", []]),
         ("-1 is negative", ["launch", "k", [], -1, 1, "", [], "", []]),
