@@ -21,6 +21,7 @@ kernels and of other words, and each block of memory with these words gets its o
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -60,6 +61,8 @@ def as_launch(step: Step) -> Launch | Loop | Branch:
     """The launch that takes a step: of one of `KERNELS` for a copy, of a function of the program for a call of Python,
     of COLLECTIVE for a collective. Loops and branches remain."""
     match step:
+        case Launch():  # first: nearly all steps are launches
+            return step
         case Copy():
             return Launch(COPY, (step.target, step.source), step.nbytes, _COPIED)
         case Fill():
@@ -104,7 +107,7 @@ class Layout:
     def __init__(self, prepare: Sequence[Step], groups: Sequence[Group], shared: bool = True) -> None:
         """Threads share groups of several launches if `shared`."""
         self.words = array("q")
-        self.memory: dict[Memory, list[tuple[int, int]]] = {}
+        self.memory: dict[Memory, list[tuple[int, int]]] = defaultdict(list)
         self.kernels: list[tuple[int, str]] = []
         self.links: list[tuple[int, int]] = []
         self._shared = shared
@@ -120,7 +123,7 @@ class Layout:
 
     def _take(self, words: int) -> int:
         start = len(self.words)
-        self.words.extend([0] * words)
+        self.words.frombytes(bytes(8 * words))
         return start
 
     def _put(self, word: int, values: Iterable[int]) -> None:
@@ -139,19 +142,20 @@ class Layout:
     def _record(self, word: int, kernel: str, table: int, count: int, grain: int) -> None:
         self.kernels.append((word, kernel))
         self.links.append((word + 1, table))
-        self._put(word + 2, (count, grain))
+        self.words[word + 2] = count
+        self.words[word + 3] = grain
 
     def _alone(self, word: int, step: Step) -> Placed:
         match as_launch(step):
+            case Launch() as launch:
+                placed = Placed(step, self._table_of(launch))
+                self._record(word, launch.symbol, placed.table, launch.count, launch.grain)
             case Loop() as loop:
                 placed = self._loop(loop)
                 self._record(word, LOOP, placed.table, 1, 1)
             case Branch() as branch:
                 placed = self._branch(branch)
                 self._record(word, BRANCH, placed.table, 1, 1)
-            case launch:
-                placed = Placed(step, self._table_of(launch))
-                self._record(word, launch.symbol, placed.table, launch.count, launch.grain)
         return placed
 
     def _together(self, word: int, group: Group) -> list[Placed]:
@@ -205,10 +209,11 @@ class Layout:
 
     def _place(self, place: Place, word: int) -> None:
         """Note that a word holds the address of a place."""
-        for moves, stride in zip(self._moves, place.strides, strict=False):
-            if stride:
-                moves.append((word, stride))
-        self.memory.setdefault((place.space, place.index), []).append((word, place.offset))
+        if place.strides:
+            for moves, stride in zip(self._moves, place.strides, strict=False):
+                if stride:
+                    moves.append((word, stride))
+        self.memory[place.space, place.index].append((word, place.offset))
 
 
 def _piece_length(launch: Launch) -> int:
