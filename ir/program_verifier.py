@@ -87,7 +87,9 @@ class _ProgramVerifier:
             self.fail(f"{self.described(step)}: {len(accesses)} accesses to {len(places)} places")
         runs = getattr(step, "count", 1) != 0 and 0 not in counts
         for place, access in zip(places, accesses or [_UNKNOWN] * len(places), strict=True):
-            self.check_place(step, place, access.nbytes, counts, runs)
+            size = self.sizes.get((place.space, place.index), -1)
+            if place.strides or not 0 <= place.offset <= size - access.nbytes:
+                self.check_place(step, place, access.nbytes, counts, runs)
             if prepared and self.is_of_caller(place):
                 self.fail(f"{self.described(step)}: {place.text()} is not a parameter, but the step is in `prepare`")
             if access.writes and not self.may_write(step, place, prepared):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from .places import Access, Move, Place, Space
@@ -157,7 +157,12 @@ class _Accesses(FieldType):
         return [a.nbytes << 2 | a.reads << 1 | a.writes for a in value]
 
     def from_json(self, record: Any) -> tuple[Access, ...]:
-        return tuple([Access(number >> 2, bool(number & 2), bool(number & 1)) for number in map(natural, record)])
+        return tuple([_access(natural(number)) for number in record])
+
+
+@lru_cache(4096)
+def _access(number: int) -> Access:
+    return Access(number >> 2, bool(number & 2), bool(number & 1))
 
 
 class _Steps(FieldType):
