@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...ir.lazy_dataclass import dataclass
-from ...ir.locks import ForkSafeLock
+from ...ir.locks import ForkSafeLock, Section
 from .cubin import KernelResources, read_resources
 from .emit import TritonSource
 from .gpu import Gpu
@@ -24,8 +24,8 @@ from .kernel_code import KernelCode
 if TYPE_CHECKING:
     from .target import GpuTarget
 
-_in_triton = ForkSafeLock()
-"""Held while Triton compiles in this process: it has tables that threads cannot share."""
+_one_thread = ForkSafeLock()  # uses Triton in this process: it has tables that threads cannot share
+_calls = Section()  # of Triton, whose locks a forked child could inherit locked
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class CompiledKernel:
 def compile_kernel(source: TritonSource, target: GpuTarget) -> KernelCode:
     """The kernel in the form that the target's devices load. Raises the errors of `compile_triton`."""
     parameters, warps = tuple(kind for _, kind in source.signature), source.schedule.num_warps
-    with _in_triton:
+    with _calls.run(), _one_thread:
         if target.form == "ttir":
             text = lower_to_ttir(source, target)
             return KernelCode(source.name, "ttir", parameters, warps, 0, text.encode())

@@ -1,8 +1,7 @@
-"""Emits the kernels of one program as Triton functions, equal kernels once, and compiles those that the store lacks."""
+"""Emits the kernels of one program as Triton functions, equal kernels once."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
@@ -16,17 +15,13 @@ from ...passes.manager import Context
 from ..chains import ChainedKernel
 from ..emission import Emission, LaunchSpec, Packing
 from ..generalize import GeneralKernel, generalize
-from ..observe import observe_kernel, observe_text
-from ..statistics import statistics
+from ..observe import observe_kernel
 from .emit import DIVISOR, TritonSource, emit_triton
-from .kernel_code import KernelCode
+from .program_code import ProgramCode
 from .schedule import power_of_two, schedule_triton
 
 if TYPE_CHECKING:
     from .target import GpuTarget
-
-_SOURCE = 5  # MXFORGE_DEBUG from which the generated source is printed
-
 
 _UNNAMED = "kernel_for_any_shape"
 
@@ -43,7 +38,7 @@ class TritonEmitter:
     def __init__(self, target: GpuTarget, context: Context) -> None:
         self.target, self.context = target, context
         self.is_nested = False
-        self.sources: dict[str, TritonSource] = {}  # by name
+        self.kernels = ProgramCode(target, context)
         self.emitted: dict[str, TritonSource] = {}  # by the kernel; symbolic numbers can differ for one name
 
     def emit(self, kernel: Kernel, parameters: frozenset[str], aligned: bool) -> Emission:
@@ -57,7 +52,7 @@ class TritonEmitter:
         if source is None:
             observe_kernel(kernel, self.context)
             source = self.emitted[key] = self._source(kernel, key, aligned)
-        self.sources[source.name] = source
+        self.kernels.add(source)
         reason = source.schedule.fallback.removeprefix(f"kernel {kernel.name}: ")
         return Emission((LaunchSpec(source.name, source.programs(), 1),), fallback=reason, extents=source.numbers)
 
@@ -76,10 +71,12 @@ class TritonEmitter:
         divisible = frozenset(name for name in general.sizes if extents[name] % DIVISOR == 0)
         schedule = replace(schedule, aligned=aligned, divisible=divisible)
         name = f"g_{structural_hash(general.kernel, schedule)[:16]}"
-        if name not in self.sources:
+        source = self.kernels.sources.get(name)
+        if source is None:
             observe_kernel(general.kernel, self.context)
-            self.sources[name] = emit_triton(replace(general.kernel, name=name), schedule)
-        launch = LaunchSpec(name, self.sources[name].programs(extents), 1)
+            source = emit_triton(replace(general.kernel, name=name), schedule)
+            self.kernels.add(source)
+        launch = LaunchSpec(name, source.programs(extents), 1)
         return Emission((launch,), operands=general.operands, extents=general.extents)
 
     def nested(self) -> TritonEmitter:
@@ -105,26 +102,4 @@ class TritonEmitter:
         return None
 
     def code(self) -> tuple[bytes, ...]:
-        store, sources = self.context.kernels, list(self.sources.values())
-        known = {source.name: store.find(source.identity) for source in sources}
-        missing = [source for source in sources if known[source.name] is None]
-        for source, kernel in zip(missing, self._compiled(missing), strict=True):
-            known[source.name] = code = kernel.to_bytes()
-            store.add(source.identity, code)
-        return tuple(code for code in known.values() if code is not None)
-
-    def _compiled(self, sources: Sequence[TritonSource]) -> list[KernelCode]:
-        """The kernels that the store does not have. The first call imports Triton or starts processes."""
-        if not sources:
-            return []
-        from .parallel import compile_kernels
-
-        start = time.perf_counter()
-        for source in sources:
-            observe_text(source.name, "py", source.text, _SOURCE, self.context)
-        kernels = compile_kernels(sources, self.target)
-        for kernel in kernels:
-            self.context.dump(kernel.name, kernel.form, kernel.code)
-        statistics.modules += len(kernels)
-        self.context.trace.append(("triton", time.perf_counter() - start))
-        return kernels
+        return self.kernels.objects()

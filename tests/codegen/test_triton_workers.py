@@ -19,6 +19,7 @@ from mxforge.codegen.driver import compile_graph
 from mxforge.codegen.triton import parallel
 from mxforge.codegen.triton.compile import compile_kernel
 from mxforge.codegen.triton.emit import TritonSource, emit_triton
+from mxforge.codegen.triton.parallel import Compilations
 from mxforge.codegen.triton.schedule import schedule_triton
 from mxforge.codegen.triton.target import SM90
 from mxforge.codegen.triton.worker import WorkerEnded, Workers
@@ -39,6 +40,12 @@ TTIR = replace(SM90, form="ttir")
 def source(n: int, **changes: object) -> TritonSource:
     kernel = gemm_kernel((), n, n, n, DType.BF16)
     return emit_triton(kernel, replace(schedule_triton(kernel, SM90), **changes))  # type: ignore[arg-type]
+
+
+def named(n: int, name: str) -> TritonSource:
+    """The kernel of `source` under another name."""
+    kernel = source(n)
+    return replace(kernel, name=name, text=kernel.text.replace(f"def {kernel.name}(", f"def {name}("))
 
 
 def sums(count: int, first: int = 8) -> Graph:
@@ -147,6 +154,35 @@ def test_processes_compile_what_the_store_does_not_have(processes: Workers) -> N
     assert not processes.is_warm, "all kernels are in the store"
 
 
+def test_workers_compile_while_the_caller_emits(processes: Workers) -> None:
+    compilations, sources = Compilations(TTIR), [named(16, f"kernel{i}") for i in range(6)]
+    for source in sources:
+        compilations.add(source)
+    while len(compilations._tasks.kernels) < len(sources):
+        threading.Event().wait(0.01)  # the test ends only if workers begin by themselves
+    assert list(sorted(compilations.kernels())) == [source.name for source in sources]
+
+
+def test_kernels_of_a_program_that_is_given_up_are_not_compiled(processes: Workers) -> None:
+    compilations = Compilations(TTIR)
+    for i in range(40):
+        compilations.add(named(16, f"kernel{i}"))
+    tasks = compilations._tasks
+    del compilations
+    assert not tasks.waiting
+    tasks.join()
+    assert len(tasks.kernels) < 40
+
+
+def test_the_first_error_ends_the_compilation_of_a_program(processes: Workers) -> None:
+    compilations = Compilations(TTIR)
+    for i in range(6):
+        compilations.add(replace(named(16, f"kernel{i}"), text="raise IndexError('at kernel')"))
+    with pytest.raises(IndexError, match="at kernel"):
+        compilations.kernels()
+    assert not compilations._tasks.waiting
+
+
 def test_few_kernels_are_compiled_here(processes: Workers) -> None:
     assert len(compile_graph(sums(2), TTIR).code) == 2
     assert not processes.is_warm
@@ -157,12 +193,12 @@ def test_threads_compile_different_programs_at_the_same_time(monkeypatch: pytest
     """Both have begun to compile their kernels before one has finished."""
     together = threading.Barrier(2)
 
-    def compile_kernels(*arguments: Any) -> Any:
+    def kernels(self: Any) -> Any:
         together.wait(60)
-        return genuine(*arguments)
+        return genuine(self)
 
-    genuine = parallel.compile_kernels
-    monkeypatch.setattr(parallel, "compile_kernels", compile_kernels)
+    genuine = Compilations.kernels
+    monkeypatch.setattr(Compilations, "kernels", kernels)
     found = in_threads([sums(1, 401), sums(1, 402)])
     assert [program.outputs[0].shape for program in found] == [(401,), (402,)]
 
