@@ -177,8 +177,6 @@ class KernelCompiler:
         target = self.context.target.name
         if any(v.type.layout is not None for v in (*node.inputs, *node.outputs)):
             raise GraphError(f"{node.describe()} has no kernel on the {target} target")
-        if self.context.options.dynamic:
-            raise GraphError(f"{node.describe()} runs on the host, for known shapes")
         return self._called(node, primitive_function(node), f"the {target} target has no kernel for {node.op.name}")
 
     def _called(self, node: Node, function: HostFunction, fallback: str = "") -> Step:

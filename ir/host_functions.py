@@ -16,7 +16,7 @@ def primitive_function(node: Node) -> HostFunction:
     """The function that computes a node of core by the primitive's own definition."""
     assert isinstance(node.op, Primitive)
     inputs, outputs = (tuple([v.type for v in values]) for values in (node.inputs, node.outputs))
-    return HostFunction(node.op.evaluate, inputs, outputs, node.describe(), op=node.op)
+    return HostFunction(None, inputs, outputs, node.describe(), op=node.op)
 
 
 def function_text(function: HostFunction) -> str:
@@ -38,4 +38,4 @@ def parse_function(text: str) -> HostFunction:
         raise ValueError(f"the function {graph.name!r} is not one primitive")
     if tuple(node.inputs) != tuple(graph.inputs) or tuple(node.outputs) != tuple(graph.outputs):
         raise ValueError(f"the function {graph.name!r} does not return what its primitive computes")
-    return HostFunction(node.op.evaluate, graph.input_types(), graph.output_types(), graph.name, op=node.op)
+    return HostFunction(None, graph.input_types(), graph.output_types(), graph.name, op=node.op)

@@ -83,16 +83,21 @@ class HostFunction:
     """A Python function, which host calls name by its position.
 
     It takes copies of the operands and returns arrays of the results' types; BF16 tensors are float32 arrays. What it
-    writes to the copies at the positions `writes` is written to the operands. `op` is the primitive that the function
-    computes; None for a user's function, with which a program exists only in its process.
+    writes to the copies at the positions `writes` is written to the operands. It is what the primitive `op` computes,
+    or a user's `function`, with which a program exists only in its process; the other is None.
     """
 
-    function: Callable[..., Sequence[np.ndarray[Any, Any]]]
+    function: Callable[..., Sequence[np.ndarray[Any, Any]]] | None
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
     label: str = ""
     writes: tuple[int, ...] = ()
     op: Op | None = None
+
+    def __call__(self, *operands: np.ndarray[Any, Any]) -> Sequence[np.ndarray[Any, Any]]:
+        """The results for these operands."""
+        function: Any = self.function if self.op is None else getattr(self.op, "evaluate")  # noqa: B009  (a primitive)
+        return function(*operands)
 
     @property
     def accesses(self) -> tuple[Access, ...]:
