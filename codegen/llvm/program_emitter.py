@@ -53,6 +53,10 @@ class LlvmPacking(Packing, Protocol):
 
     def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec: ...
 
+    def repeated(self) -> LlvmPacking:
+        """The same form, packed often: by faster code that takes longer to compile."""
+        ...
+
 
 class LlvmEmitter:
     """Collects the kernels of one program: kernels for its shapes in `module`, shape-free kernels that are not yet
@@ -64,6 +68,7 @@ class LlvmEmitter:
         self._machine = target.identity
         self.compact = sum(isinstance(node.op, Fused) for node in graph.nodes) > _FEW_REGIONS
         self.is_nested = False
+        self.trains = bool(graph.private) or not context.options.keeps_prepared  # a part of a training step
         inner, shared = (InnerKernels(target, context.kernels, self._begin) for _ in range(2))
         if context.options.dynamic:
             self.module = self.fresh = DynamicModule(target, shared)
@@ -123,7 +128,8 @@ class LlvmEmitter:
         launch = self.packings.get(packing)
         if launch is None:
             assert isinstance(packing, LlvmPacking)
-            form, symbol = packing, self._symbol("pack", type(packing).__name__, packing)
+            form = packing.repeated() if self.trains else packing
+            symbol = self._symbol("pack", type(form).__name__, form)
             emission = self._dynamic(symbol, 2, lambda: Emission((form.emit(self.module, self.target, symbol),)))
             (launch,) = emission.launches
             self.packings[packing] = launch

@@ -59,6 +59,10 @@ class GeneralPacking:
     grain: int
     nbytes: int
 
+    def repeated(self) -> GeneralPacking:
+        """See `LlvmPacking`."""
+        return self
+
     def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec:
         _Packer(module, self.form, symbol, buffers=2).emit()
         return LaunchSpec(symbol, self.count, self.grain, numbers=self.numbers)

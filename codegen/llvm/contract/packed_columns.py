@@ -48,6 +48,10 @@ class PackedColumns:
     def nbytes(self) -> int:
         return prod(self.groups) * self.padded_columns * self.padded_depth * Type.of(self.kind).bytes
 
+    def repeated(self) -> PackedColumns:
+        """See `LlvmPacking`."""
+        return self
+
     def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec:
         f = module.function(symbol, None, KERNEL_PARAMETERS)
         element, narrow = memory_type_of(self.weights.dtype), Type.of(self.kind)

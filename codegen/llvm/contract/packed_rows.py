@@ -47,6 +47,10 @@ class PackedRows:
     def nbytes(self) -> int:
         return prod(n for n, _ in self.groups) * self.group_size * Type.of(self.kind).bytes
 
+    def repeated(self) -> PackedRows:
+        """See `LlvmPacking`."""
+        return self
+
     def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec:
         f = module.function(symbol, None, KERNEL_PARAMETERS)
         with f.loop(f.args[1], f.args[2]) as unit:

@@ -8,6 +8,7 @@ that vector of every part.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from ....ir.lazy_dataclass import dataclass
@@ -27,7 +28,7 @@ from .transpose import pack_rows_of_weights
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedPanels:
     """Packed[group][panel][element of the reduction][channel of the panel], with zeros for channels and elements that
-    are padding.
+    are padding. `repeats` is set if weights are packed in each step of a training, and not once.
 
     `sources` are the offsets of the elements from a filter's first weight (NO_WEIGHT: zero); `owners` are the groups of
     the elements if groups were merged.
@@ -42,10 +43,15 @@ class PackedPanels:
     sources: Offsets
     owners: tuple[int, ...]
     weights: WeightSource
+    repeats: bool = False
 
     @property
     def nbytes(self) -> int:
         return prod(self.groups) * self.group_size * Type.of(self.kind).bytes
+
+    def repeated(self) -> PackedPanels:
+        """See `LlvmPacking`."""
+        return replace(self, repeats=True)
 
     def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec:
         f = module.function(symbol, None, KERNEL_PARAMETERS, shares=True)
@@ -79,8 +85,9 @@ def _joined(sources: Sequence[Offsets]) -> Offsets:
     return tuple(x for s in sources for x in (s.numbers() if isinstance(s, Box) else s))
 
 
-_MUCH = 6 << 20
-"""Bytes of packed weights from which a function that transposes them saves more time than its compilation takes."""
+_MUCH, _MUCH_REPEATED = 6 << 20, 16 << 10
+"""Bytes of packed weights from which a function that transposes them saves more time than its compilation takes: in a
+third of the time that reads of single elements take."""
 
 
 def _are_neighbours(sources: Offsets) -> bool:
@@ -100,7 +107,7 @@ class _Packer:
         self.source, self.packed = argument(f, 0), argument(f, 1)
         self.count = count_of(packing.sources)
         self.has_gaps = isinstance(packing.sources, tuple) and NO_WEIGHT in packing.sources
-        self.transposes = self._can_transpose() and packing.nbytes >= _MUCH
+        self.transposes = self._can_transpose() and packing.nbytes >= (_MUCH_REPEATED if packing.repeats else _MUCH)
 
     def _can_transpose(self) -> bool:
         """True if the weights of a filter are a row of elements of 4 bytes that are not rounded."""

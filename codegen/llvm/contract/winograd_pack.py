@@ -53,6 +53,10 @@ class WinogradFilters:
     def nbytes(self) -> int:
         return self.vectors * self.lanes * self.depth * self.stored * 4
 
+    def repeated(self) -> WinogradFilters:
+        """See `LlvmPacking`."""
+        return self
+
     def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec:
         f = module.function(symbol, None, KERNEL_PARAMETERS, shares=True)
         packer = _Packer(f, self)
