@@ -188,7 +188,7 @@ def _rows(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
         if sizes.count(reduced) > 1
         else reduced
     )
-    contiguous = any(_is_unit(a, chain) for a in accesses(kernel))
+    contiguous = bool(chain) and any(_is_unit(a, chain) for a in accesses(kernel))
     length = power_of_two(sizes.count(reduced))
     known = all(size(kernel.axis(a).extent).constant is not None for a in reduced)
     rows = sizes.count(parallel)

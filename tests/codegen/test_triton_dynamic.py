@@ -119,6 +119,11 @@ NETWORKS: dict[str, tuple[Any, Shape, list[Shape]]] = {
         (2, 3, 8, 8),
         [(3, 3, 10, 6)],
     ),
+    "a window of one element": (
+        sym.Pooling(x, kernel=(1, 1), stride=(2, 2), pool_type="max"),
+        (2, 3, 8, 7),
+        [(3, 4, 5, 6)],
+    ),
     "layer norm": (sym.LayerNorm(x, name="n"), (2, 6, 16), [(3, 9, 16)]),
     "reshape": (
         sym.FullyConnected(sym.reshape(x, shape=(-3, 0)), num_hidden=5, name="f"),

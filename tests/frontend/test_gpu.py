@@ -166,6 +166,12 @@ def test_sharing_with_other_libraries_is_refused() -> None:
         on_gpu([1, 2]).to_dlpack_for_read()
 
 
+def test_extremes_of_unsigned_numbers() -> None:
+    x = on_gpu([[3, 200, 7], [128, 127, 255]], "uint8")
+    assert x.max(axis=1).asnumpy().tolist() == [200, 255]
+    assert x.min(axis=1).asnumpy().tolist() == [3, 127]
+
+
 def test_waiting() -> None:
     x = on_gpu([1, 2]) + 1
     x.wait_to_read()

@@ -278,6 +278,9 @@ def _fused(op: Op, args: list[Any]) -> Any:
 def _reduce(op: Op, args: list[Any]) -> Any:
     """A reduction. Its body is one operation on two values, followed by the return."""
     body = op.bodies[0]
+    if body[0].name in _UNSIGNED_UFUNCS and len(body) == 2:
+        reduced = _UNSIGNED_UFUNCS[body[0].name].reduce(_unsigned(args[0]), axis=_integer(op, "axis"))
+        return _signed_like(reduced, args[0])
     if len(body) != 2 or body[0].name not in _UFUNCS:
         raise NotImplementedError(f"reduction by {[b.name for b in body]}")
     found = _UFUNCS[body[0].name].reduce(args[0], axis=_integer(op, "axis"), dtype=args[0].dtype)
@@ -308,6 +311,8 @@ def _external(op: Op, args: list[Any]) -> Any:
         raise NotImplementedError(f"libdevice function {name}")
     return rule(op, args)
 
+
+_UNSIGNED_UFUNCS: dict[str, Any] = {"arith.maxui": np.maximum, "arith.minui": np.minimum}
 
 _UFUNCS: dict[str, Any] = {
     **{f"arith.add{k}": np.add for k in "if"},
