@@ -67,7 +67,7 @@ class AttrScope(metaclass=_Scopes):
 
 def current_scope() -> AttrScope:
     """The scope of this thread's innermost `with`, or an empty one."""
-    found = getattr(AttrScope._current, "value", None)
-    if found is None:
-        found = AttrScope._current.value = AttrScope()
-    return found
+    scope = getattr(AttrScope._current, "value", None)
+    if scope is None:
+        scope = AttrScope._current.value = AttrScope()
+    return scope

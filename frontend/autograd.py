@@ -160,12 +160,12 @@ class Function:
             text = f"{name} is an autograd.Function, which takes arrays: in a graph use mx.operator.CustomOp"
             raise MXNetError(text + see("writing-an-operator"))
         with pause(is_training()):
-            made = self.forward(*inputs)
+            outputs = self.forward(*inputs)
         if is_recorded(inputs):
-            results = [made] if isinstance(made, NDArray) else list(made)
+            results = [outputs] if isinstance(outputs, NDArray) else list(outputs)
             wrt = [i for i, x in enumerate(inputs) if entry_of(x) is not None]
             record_call(inputs, wrt, _FunctionPullback(self, wrt, len(inputs), results), results)
-        return made
+        return outputs
 
     def forward(self, *inputs: Any) -> Any:
         """Computes the results: one array or a tuple. Subclasses override it."""
@@ -187,9 +187,9 @@ class _FunctionPullback:
         self.types = [(r.shape, r.context, r.dtype) for r in results]
 
     def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
-        given = [zeros(*t) if c is None else c for c, t in zip(cotangents, self.types, strict=True)]
-        found = self.function.backward(*given)
-        gradients = [found] if isinstance(found, NDArray) else list(found)
+        dense = [zeros(*t) if c is None else c for c, t in zip(cotangents, self.types, strict=True)]
+        gradients_of_inputs = self.function.backward(*dense)
+        gradients = [gradients_of_inputs] if isinstance(gradients_of_inputs, NDArray) else list(gradients_of_inputs)
         if len(gradients) != self.inputs:
             raise MXNetError(
                 f"{type(self.function).__name__}.backward must return exactly the same number of NDArrays as the "

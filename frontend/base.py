@@ -177,9 +177,9 @@ class _MXClassPropertyMetaClass(type):
     """The metaclass of classes whose class properties can be set."""
 
     def __setattr__(cls, key: str, value: Any) -> None:
-        found = cls.__dict__.get(key)
-        if isinstance(found, _MXClassPropertyDescriptor):
-            found.__set__(cls, value)
+        member = cls.__dict__.get(key)
+        if isinstance(member, _MXClassPropertyDescriptor):
+            member.__set__(cls, value)
         else:
             super().__setattr__(key, value)
 
@@ -238,11 +238,11 @@ def _add_fileline(function: Callable[..., Any]) -> None:
 
 def integers(values: Iterable[Any]) -> tuple[int, ...]:
     """The extents of a shape. TypeError for values that are not integers, 2.0 and True included: nothing is rounded."""
-    found = tuple(values)
-    for n in found:
+    numbers = tuple(values)
+    for n in numbers:
         if n.__class__ is not int:
-            return _as_integers(found)
-    return found
+            return _as_integers(numbers)
+    return numbers
 
 
 def _as_integers(values: tuple[Any, ...]) -> tuple[int, ...]:

@@ -46,14 +46,14 @@ def simple_bind(
     if not isinstance(ctx, Context):
         raise TypeError(f"simple_bind: ctx is {ctx!r} and not a Context")
     known = set(symbol.list_inputs())
-    given = {n: tuple(s) for n, s in shapes.items() if isinstance(s, tuple | list) and n in known}
+    known_shapes = {n: tuple(s) for n, s in shapes.items() if isinstance(s, tuple | list) and n in known}
     try:
-        arguments, _, states = symbol.infer_shape(**given)
+        arguments, _, states = symbol.infer_shape(**known_shapes)
         kinds = infer_dtypes(symbol, {n: d for n, d in (type_dict or {}).items() if n in known})
     except MXNetError as error:
         raise RuntimeError(f"{_failed(shapes)}{error}") from cause_of(error)
     if arguments is None or states is None:
-        raise RuntimeError(_insufficient(symbol, shapes, given))
+        raise RuntimeError(_insufficient(symbol, shapes, known_shapes))
     names = symbol.list_arguments()
     try:
         requests = gradient_requests(names, grad_req)
@@ -61,12 +61,12 @@ def simple_bind(
         raise RuntimeError(f"{_failed(shapes)}{error}") from cause_of(error)
     contexts = _contexts(symbol, groups or {})
     memory = _Memory(ctx, frozenset(shared_names or ()), shared, buffer, _StorageTypes(symbol, stypes), contexts)
-    made = [memory.argument(n, s, kinds[n]) for n, s in zip(names, arguments, strict=True)]
+    arrays = [memory.argument(n, s, kinds[n]) for n, s in zip(names, arguments, strict=True)]
     grads: list[NDArray | None] = [
-        None if r == "null" else memory.gradient(n, a) for n, r, a in zip(names, requests, made, strict=True)
+        None if r == "null" else memory.gradient(n, a) for n, r, a in zip(names, requests, arrays, strict=True)
     ]
     auxiliary = [memory.state(n, s, kinds[n]) for n, s in zip(symbol.list_auxiliary_states(), states, strict=True)]
-    return Executor(symbol, ctx, made, grads, auxiliary, grad_req, tuple(given))
+    return Executor(symbol, ctx, arrays, grads, auxiliary, grad_req, tuple(known_shapes))
 
 
 def _failed(shapes: Mapping[str, Any]) -> str:
@@ -85,23 +85,23 @@ def _insufficient(symbol: Symbol, shapes: Mapping[str, Any], used: Mapping[str, 
 class _StorageTypes:
     """The storage types of the sparse arguments and gradients by name."""
 
-    def __init__(self, symbol: Symbol, given: Mapping[str, str] | None) -> None:
+    def __init__(self, symbol: Symbol, stypes: Mapping[str, str] | None) -> None:
         names = {str(number): stype for stype, number in STORAGE_FLAGS.items()}
         variables = {n.name: n.attrs.get("__storage_type__", "0") for n in symbol._variables()[0]}
-        found = {name: names.get(number, "default") for name, number in variables.items()} | dict(given or {})
-        self.arguments = {name: stype for name, stype in found.items() if stype != "default"}
+        storage = {name: names.get(number, "default") for name, number in variables.items()} | dict(stypes or {})
+        self.arguments = {name: stype for name, stype in storage.items() if stype != "default"}
         self.gradients = gradient_storage(symbol, self.arguments)
 
 
 def _contexts(symbol: Symbol, groups: Mapping[str, Context]) -> dict[str, Context]:
     """The contexts of variables by name: the context of the variable's own group, or of its first consumer's group."""
-    found: dict[str, Context] = {}
+    contexts: dict[str, Context] = {}
     for node in depth_first(symbol._entries) if groups else ():
         for variable in [node] if node.is_variable else [e.node for e in node.inputs if e.node.is_variable]:
             context = groups.get(node.attrs.get("__ctx_group__", ""))
             if context is not None:
-                found.setdefault(variable.name, context)
-    return found
+                contexts.setdefault(variable.name, context)
+    return contexts
 
 
 class _Memory:
@@ -164,16 +164,16 @@ class _Memory:
         return old if old.shape == shape else old.reshape((-1,))[: prod(shape)].reshape(shape)
 
 
-def infer_dtypes(symbol: Symbol, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The dtype of each variable by name; float32 where neither `given` nor the graph determines it."""
-    known = dict(given)
+def infer_dtypes(symbol: Symbol, types: Mapping[str, Any]) -> dict[str, Any]:
+    """The dtype of each variable by name; float32 where neither `types` nor the graph determines it."""
+    known = dict(types)
     while True:
         arguments, _, states = symbol.infer_type_partial(**known)
-        found = dict(zip(symbol.list_arguments(), arguments, strict=True))
-        found.update(zip(symbol.list_auxiliary_states(), states, strict=True))
-        undecided = next((name for name, dtype in found.items() if dtype is None), None)
+        dtypes = dict(zip(symbol.list_arguments(), arguments, strict=True))
+        dtypes.update(zip(symbol.list_auxiliary_states(), states, strict=True))
+        undecided = next((name for name, dtype in dtypes.items() if dtype is None), None)
         if undecided is None:
-            return found
+            return dtypes
         known[undecided] = np.float32
 
 
@@ -209,19 +209,19 @@ def _check_arrays(symbol: Symbol, ctx: Context, arrays: Mapping[str, NDArray], t
             raise MXNetError(f"bind: {name} is on {array.context}, the executor on {ctx}")
 
 
-def _listed(what: str, given: Any, names: Sequence[str], missing: bool) -> list[Any]:
+def _listed(what: str, arrays: Any, names: Sequence[str], missing: bool) -> list[Any]:
     """Arrays in the order of `names`, from a list or a dictionary."""
-    if isinstance(given, Mapping):
-        absent = [name for name in names if name not in given]
+    if isinstance(arrays, Mapping):
+        absent = [name for name in names if name not in arrays]
         if absent and not missing:
             raise ValueError(f"key `{absent[0]}` is missing in `{what}`")
-        found = [given.get(name) for name in names]
-    elif isinstance(given, list | tuple):
-        found = list(given)
+        listed = [arrays.get(name) for name in names]
+    elif isinstance(arrays, list | tuple):
+        listed = list(arrays)
     else:
         raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
-    if len(found) != len(names):
+    if len(listed) != len(names):
         raise ValueError(f"Length of {what} does not match the number of arguments")
-    if any(not isinstance(a, NDArray) and not (a is None and missing) for a in found):
+    if any(not isinstance(a, NDArray) and not (a is None and missing) for a in listed):
         raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
-    return found
+    return listed

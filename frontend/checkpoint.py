@@ -58,13 +58,13 @@ def load_arrays(path: str) -> tuple[Arrays, Arrays]:
         return {}, {}
     if not isinstance(loaded, dict):
         raise MXNetError(f"{path}: a list of arrays without names is not a checkpoint")
-    found: dict[str, Arrays] = {"arg": {}, "aux": {}}
+    arrays: dict[str, Arrays] = {"arg": {}, "aux": {}}
     for key, array in loaded.items():
         kind, colon, name = key.partition(":")
-        if not colon or kind not in found:
+        if not colon or kind not in arrays:
             raise MXNetError(f"{path}: {key!r} is neither 'arg:NAME' nor 'aux:NAME'")
-        found[kind][name] = array
-    return found["arg"], found["aux"]
+        arrays[kind][name] = array
+    return arrays["arg"], arrays["aux"]
 
 
 def load_named(path: str | os.PathLike[str]) -> Arrays:

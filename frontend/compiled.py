@@ -111,11 +111,11 @@ class CompiledModel:
         """The addresses of the executable's inputs except the random key, and objects that keep their memory alive."""
         if len(inputs) != len(self.inputs):
             raise MXNetError(f"{self.name} takes {len(self.inputs)} inputs ({_listed(self.inputs)}), not {len(inputs)}")
-        found = [_operand(x, argument) for x, argument in zip(inputs, self.inputs, strict=True)]
+        operands = [_operand(x, argument) for x, argument in zip(inputs, self.inputs, strict=True)]
         addresses = self._addresses.copy()
-        for position, (address, _) in zip(self._free, found, strict=True):
+        for position, (address, _) in zip(self._free, operands, strict=True):
             addresses[position] = address
-        return addresses, [kept for _, kept in found]
+        return addresses, [kept for _, kept in operands]
 
 
 def load_compiled(folder: str | os.PathLike[str]) -> CompiledModel:

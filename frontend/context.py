@@ -176,10 +176,10 @@ def as_context(ctx: Context | str) -> Context:
     """The context itself, or the context that a text such as "cpu(0)" or "cpu" names. MXNetError for other texts."""
     if isinstance(ctx, Context):
         return ctx
-    found = _TEXT.fullmatch(ctx)
-    if found is None:
+    match = _TEXT.fullmatch(ctx)
+    if match is None:
         raise MXNetError(f"{ctx!r} is not a context: write it as cpu(0)")
-    return Context(found[1], int(found[2] or 0))
+    return Context(match[1], int(match[2] or 0))
 
 
 def usable(context: Context | str | None) -> Context:

@@ -51,8 +51,8 @@ class PythonKind:
         """Call `declare_backward_dependency` with numbers for all arrays, as MXNet does."""
         count, last = len(self.results), len(self.results) + len(self.arguments)
         numbers = range(count), range(count, last), range(last, last + count)
-        found = self.prop.declare_backward_dependency(*map(list, numbers))
-        first, second, third = (tuple(n - r.start for n in r if n in set(found)) for r in numbers)
+        dependencies = self.prop.declare_backward_dependency(*map(list, numbers))
+        first, second, third = (tuple(n - r.start for n in r if n in set(dependencies)) for r in numbers)
         return first, second, third
 
     # --- inference --------------------------------------------------------------------------------------------------
@@ -70,30 +70,30 @@ class PythonKind:
             extents = tuple(int(n) for n in shape)
             return from_mxnet(extents) if None in inputs else extents
 
-        found = self.prop.infer_shape([[] if shape is None else list(shape) for shape in inputs])
-        parts = self._parts("infer_shape", found)
+        inferred = self.prop.infer_shape([[] if shape is None else list(shape) for shape in inputs])
+        parts = self._parts("infer_shape", inferred)
         arguments, results, states = ([read(shape) for shape in part] for part in parts)
         return arguments, results, states
 
     def dtypes(self, inputs: Sequence[DType]) -> tuple[list[DType], list[DType], list[DType]]:
         """Call the property's `infer_type` with NumPy types. Returns the dtypes of arguments, results and states."""
-        found = self.prop.infer_type([_numpy_type(d) for d in inputs])
-        parts = self._parts("infer_type", found)
+        inferred = self.prop.infer_type([_numpy_type(d) for d in inputs])
+        parts = self._parts("infer_type", inferred)
         arguments, results, states = ([DType.from_numpy(np.dtype(t)) for t in part] for part in parts)
         return arguments, results, states
 
     def storage_types(self, inputs: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
         """Call the property's `infer_storage_type`. Returns the storage types of arguments, results and states."""
-        found = self.invoke(self.prop.infer_storage_type, list(inputs))
-        arguments, results, states = map(list, self.invoke(self._parts, "infer_storage_type", found))
+        inferred = self.invoke(self.prop.infer_storage_type, list(inputs))
+        arguments, results, states = map(list, self.invoke(self._parts, "infer_storage_type", inferred))
         return arguments, results, states
 
-    def _parts(self, method: str, found: Any) -> list[Sequence[Any]]:
+    def _parts(self, method: str, inferred: Any) -> list[Sequence[Any]]:
         """Split a method's result into parts for arguments, results and states. Raises AssertionError for a wrong
         number of elements."""
-        if len(found) not in (2, 3):
-            raise AssertionError(f"{method} must return 2 or 3 lists, it returned {len(found)}")
-        parts = [*found] if len(found) == 3 else [*found, ()]
+        if len(inferred) not in (2, 3):
+            raise AssertionError(f"{method} must return 2 or 3 lists, it returned {len(inferred)}")
+        parts = [*inferred] if len(inferred) == 3 else [*inferred, ()]
         names = (self.arguments, self.results, self.states)
         for part, expected, what in zip(parts, names, ("arguments", "outputs", "auxiliary states"), strict=True):
             if len(part) != len(expected):
@@ -136,15 +136,15 @@ class PythonKind:
         for stype in self.storage_types(["default"] * len(self.arguments))[1]:
             if stype != "default":
                 raise MXNetError(f"{type(self.prop).__name__}: an output of type {stype} in a graph of dense arrays")
-        made = _GraphCalls(self, use)
+        calls = _GraphCalls(self, use)
         if not use.differentiable:
-            return made.forward, None
+            return calls.forward, None
         count, states = len(self.arguments), len(self.states)
         grads, arguments, results = self.reads
         wrt = tuple(i for i in range(count) if use.operands[i].dtype.has_cotangent)
         seeds = tuple(i for i in grads if use.results[i].dtype.has_cotangent)
         operands = (*arguments, *range(count, count + states))
-        return made.forward, HostGradient(made.backward, wrt, operands, (*results, len(self.results)), seeds)
+        return calls.forward, HostGradient(calls.backward, wrt, operands, (*results, len(self.results)), seeds)
 
 
 class _GraphCalls:
@@ -229,12 +229,12 @@ class _GraphCalls:
     def _seeds(self, positions: Sequence[int], arrays: list[Array]) -> list[Array | None]:
         """The gradients of the results that `backward` reads; zeros for results of dtypes without gradients."""
         types = self.use.results
-        found: list[Array | None] = [None] * len(types)
+        seeds: list[Array | None] = [None] * len(types)
         for i in positions:
-            found[i] = (
+            seeds[i] = (
                 arrays.pop(0) if types[i].dtype.has_cotangent else np.zeros(types[i].shape, _numpy_type(types[i].dtype))
             )
-        return found
+        return seeds
 
     def _request(self, argument: int, wrt: Sequence[int]) -> str:
         if argument not in wrt:
@@ -288,11 +288,11 @@ def make_kind(name: str, prop_class: type[CustomOpProp], parameters: Mapping[str
     """The kind of one use of a registered class. Raises TypeError if the constructor does not accept the parameters."""
     constructor: Any = prop_class  # the base class takes a bool, its subclasses take strings
     try:
-        made = constructor(**parameters)
+        prop = constructor(**parameters)
     except TypeError:
         _check_parameters(prop_class, parameters)
         raise
-    return PythonKind(name, made)
+    return PythonKind(name, prop)
 
 
 def _check_parameters(prop_class: type[CustomOpProp], parameters: Mapping[str, str]) -> None:

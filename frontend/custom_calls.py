@@ -35,26 +35,26 @@ def apply(kind: PythonKind, operator: Custom, arrays: Sequence[NDArray], out: An
     results = _results_of(operator, types)
     stypes = _storage_types(kind, operator, arrays)
     used = kind.create(context, types)
-    given = [] if out is None else list(out) if isinstance(out, list | tuple) else [out]
-    for target in given:
+    targets = [] if out is None else list(out) if isinstance(out, list | tuple) else [out]
+    for target in targets:
         require_writable(target)
-    made = given or [_empty(stype, t, context) for stype, t in zip(stypes, results, strict=True)]
+    outputs = targets or [_empty(stype, t, context) for stype, t in zip(stypes, results, strict=True)]
     passed = [_passed(a) for a in arrays]
     kind.forward(
         used,
         context,
         training,
-        req=["inplace" if _is_among(a, arrays) else "write" for a in made],
+        req=["inplace" if _is_among(a, arrays) else "write" for a in outputs],
         in_data=passed[:count],
-        out_data=[_passed(a) for a in made],
+        out_data=[_passed(a) for a in outputs],
         aux=passed[count:],
     )
     if is_recorded(arrays[:count]):
         wrt = [i for i, a in enumerate(arrays[:count]) if entry_of(a) is not None and types[i].dtype.has_cotangent]
-        record(arrays, wrt, _Pullback(kind, operator, used, arrays, made, wrt), made)
+        record(arrays, wrt, _Pullback(kind, operator, used, arrays, outputs, wrt), outputs)
     if out is not None:
         return out
-    return made[0] if len(made) == 1 else made
+    return outputs[0] if len(outputs) == 1 else outputs
 
 
 class _Pullback:
@@ -82,7 +82,9 @@ class _Pullback:
             zeros_of(_type_of(r), context) if c is None else c for c, r in zip(cotangents, self.results, strict=True)
         ]
         types = [_type_of(a) for a in self.arrays[:count]]
-        found = [_zeros(stype, t, context) for stype, t in zip(self._gradient_stypes(seeds), types, strict=True)]
+        gradients_of_inputs = [
+            _zeros(stype, t, context) for stype, t in zip(self._gradient_stypes(seeds), types, strict=True)
+        ]
         kind.backward(
             self.used,
             context,
@@ -91,10 +93,10 @@ class _Pullback:
             out_grad=_read(seeds, grads, context),
             in_data=_read(passed[:count], arguments, context),
             out_data=_read(self.results, results, context),
-            in_grad=found,
+            in_grad=gradients_of_inputs,
             aux=passed[count:],
         )
-        gradients = [found[i] for i in self.wrt]
+        gradients = [gradients_of_inputs[i] for i in self.wrt]
         if differentiable:
             record(self.arrays, self.wrt, NotTwice(), gradients)
         return gradients
@@ -104,12 +106,12 @@ class _Pullback:
         count = len(self.kind.arguments)
         before = [a.stype for a in seeds], [a.stype for a in self.arrays[:count]], [r.stype for r in self.results]
         states = [a.stype for a in self.arrays[count:]]
-        found = self.kind.invoke(
+        inferred_stypes = self.kind.invoke(
             self.kind.prop.infer_storage_type_backward, *map(list, before), ["undefined"] * count, states
         )
-        for given, inferred in zip(before, found, strict=False):
-            _check_storage(given, inferred)
-        return list(found[3])
+        for provided, inferred in zip(before, inferred_stypes, strict=False):
+            _check_storage(provided, inferred)
+        return list(inferred_stypes[3])
 
     def reads_cotangent(self, position: int) -> bool:
         """Whether the gradient depends on the cotangent of a result."""
@@ -144,8 +146,8 @@ def _storage_types(kind: PythonKind, operator: Custom, arrays: Sequence[NDArray]
     return results
 
 
-def _check_storage(given: Sequence[str], inferred: Sequence[str]) -> None:
-    for provided, expected in zip(given, inferred, strict=False):
+def _check_storage(stypes: Sequence[str], inferred: Sequence[str]) -> None:
+    for provided, expected in zip(stypes, inferred, strict=False):
         if provided != expected:
             raise MXNetError(f"Storage type inconsistent, Provided = {provided}, inferred storage type = {expected}")
 

@@ -17,11 +17,11 @@ _KNOWN: dict[Any, DType] = {None: DType.F32, "bfloat16": DType.BF16, bfloat16: D
 
 def dtype_of(dtype: Any) -> DType:
     """The element type of a NumPy type, dtype or name; None is float32. TypeError for one that is not supported."""
-    found = _KNOWN.get(dtype)
-    if found is None:
+    known = _KNOWN.get(dtype)
+    if known is None:
         native = np.dtype(dtype).newbyteorder("=")
-        found = _KNOWN[dtype] = DType.from_numpy(native)
-    return found
+        known = _KNOWN[dtype] = DType.from_numpy(native)
+    return known
 
 
 def is_half(dtype: Any) -> bool:

@@ -107,12 +107,12 @@ class Executor:
         return _dictionary(names, ndarrays)
 
     def _make_outputs(self, types: Sequence[TensorType]) -> list[NDArray]:
-        made = [empty_array(t.shape, t.dtype, self._ctx) for t in types]
-        for array in made:
+        arrays = [empty_array(t.shape, t.dtype, self._ctx) for t in types]
+        for array in arrays:
             array._clear()
-        lent = made if self._lender is None else self._lender.outputs
+        lent = arrays if self._lender is None else self._lender.outputs
         self._lender = None
-        self._outputs = [_begin_of(old, new) for old, new in zip(lent, made, strict=True)]
+        self._outputs = [_begin_of(old, new) for old, new in zip(lent, arrays, strict=True)]
         return self._outputs
 
     def _output_types(self) -> Sequence[TensorType]:
@@ -151,14 +151,14 @@ class Executor:
             if not gradients:
                 self._replace(outputs)
                 return self.outputs
-        found = self.function.specialization_for(arrays, bool(is_train), self._ctx)
+        specialization = self.function.specialization_for(arrays, bool(is_train), self._ctx)
         if gradients:
-            self._run = self._run_for_gradients(found, arrays, self._outputs)
-        elif not found.types:  # the types of sparse results are unknown before the call
-            self._outputs = found.call(arrays, self._version.stamp)
+            self._run = self._run_for_gradients(specialization, arrays, self._outputs)
+        elif not specialization.types:  # the types of sparse results are unknown before the call
+            self._outputs = specialization.call(arrays, self._version.stamp)
         else:
-            outputs = self._make_outputs(found.types) if self._outputs is None else self._outputs
-            found.call_into(arrays, outputs, self._version.stamp, self._ctx)
+            outputs = self._make_outputs(specialization.types) if self._outputs is None else self._outputs
+            specialization.call_into(arrays, outputs, self._version.stamp, self._ctx)
             for array in outputs:
                 written(array._storage)
         return self.outputs
@@ -182,36 +182,36 @@ class Executor:
 
     def _run_for_gradients(
         self,
-        found: SymbolSpecialization | StepwiseSpecialization,
+        specialization: SymbolSpecialization | StepwiseSpecialization,
         arrays: Sequence[NDArray],
         outputs: Sequence[NDArray] | None,
     ) -> ForwardRun | RecordedRun:
         """Run forward and keep the values that the gradients read. The results are written to `outputs`; None makes
         them the executor's outputs."""
         wrt = self._wrt()
-        if isinstance(found, StepwiseSpecialization):
-            run = RecordedRun(found, arrays, wrt)
+        if isinstance(specialization, StepwiseSpecialization):
+            run = RecordedRun(specialization, arrays, wrt)
             if outputs is self._outputs:
                 self._outputs = run.results
             return run
-        outputs = self._make_outputs(found.types) if outputs is None else outputs
-        call = Call(self.function, found, arrays)
+        outputs = self._make_outputs(specialization.types) if outputs is None else outputs
+        call = Call(self.function, specialization, arrays)
         if hooks.watched:
             before_call(call)
         targets = [self._grad_dict[self.function.names[i]] for i in wrt]
         rows = [k for k, target in enumerate(targets) if target is not None and target.stype == "row_sparse"]
-        run = ForwardRun(found.derivative(wrt, rows), arrays, outputs, self._version.stamp)
+        run = ForwardRun(specialization.derivative(wrt, rows), arrays, outputs, self._version.stamp)
         if hooks.watched:
             after_call(call, outputs)
         for array in outputs:
             written(array._storage)
         return run
 
-    def _replace(self, found: Sequence[NDArray]) -> None:
-        if any(a._is_sparse for a in found):
-            self._outputs = list(found)
+    def _replace(self, results: Sequence[NDArray]) -> None:
+        if any(a._is_sparse for a in results):
+            self._outputs = list(results)
             return
-        for kept, new in zip(self.outputs, found, strict=True):
+        for kept, new in zip(self.outputs, results, strict=True):
             kept[:] = new
 
     def _assign(self, name: str, array: Any) -> None:
@@ -245,8 +245,8 @@ class Executor:
         targets = [self._grad_dict[name] for name in names]
         direct = [self._direct_target(name, requests[name]) for name in names]
         added = [i for i, name in zip(run.wrt, names, strict=True) if requests[name] == "add"]
-        found = run.gradients(seeds, direct, added)
-        for name, target, into, gradient in zip(names, targets, direct, found, strict=True):
+        gradients = run.gradients(seeds, direct, added)
+        for name, target, into, gradient in zip(names, targets, direct, gradients, strict=True):
             assert target is not None
             if into is not None:
                 written(into._storage)
@@ -260,8 +260,8 @@ class Executor:
         if self._run is not None and training == self._trained:
             return self._run
         arrays = self._current_arrays()
-        found = self.function.specialization_for(arrays, training, self._ctx)
-        return self._run_for_gradients(found, arrays, None if self._outputs is None else ())
+        specialization = self.function.specialization_for(arrays, training, self._ctx)
+        return self._run_for_gradients(specialization, arrays, None if self._outputs is None else ())
 
     def _direct_target(self, name: str, request: str) -> NDArray | None:
         """The gradient array of an argument if the program can write to it: it must have the argument's type."""
@@ -281,10 +281,10 @@ class Executor:
             out_grads = [out_grads]
         elif isinstance(out_grads, Mapping):
             out_grads = [out_grads[name] for name in names]
-        given = [*out_grads, *[None] * (len(names) - len(out_grads))]
+        padded = [*out_grads, *[None] * (len(names) - len(out_grads))]
         needed = iter(run.reads_cotangent)
         seeds: list[NDArray] = []
-        for name, output, gradient in zip(names, self.outputs, given, strict=False):
+        for name, output, gradient in zip(names, self.outputs, padded, strict=False):
             if not has_cotangent(output):
                 continue
             seeds.append(self._seed(name, output, gradient, next(needed)))
@@ -331,8 +331,8 @@ class Executor:
             (arg_params, self.arg_dict, "arguments"),
             (aux_params or {}, self.aux_dict, "auxiliary states"),
         )
-        for given, own, kind in kinds:
-            for name, array in given.items():
+        for arrays, own, kind in kinds:
+            for name, array in arrays.items():
                 if name in own:
                     array.astype(own[name].dtype, copy=False).copyto(own[name])
                 elif not allow_extra_params:
@@ -360,16 +360,16 @@ class Executor:
                 )
 
         def reshaped(listed: Sequence[str], arrays: Sequence[NDArray | None], shapes: Sequence[Any]) -> list[Any]:
-            found = zip(listed, arrays, shapes, strict=True)
-            return [a if a is None else _reshaped(n, a, s, allow_up_sizing) for n, a, s in found]
+            described = zip(listed, arrays, shapes, strict=True)
+            return [a if a is None else _reshaped(n, a, s, allow_up_sizing) for n, a, s in described]
 
         arguments = reshaped(names, self.arg_arrays, shapes)
         grads = reshaped(names, self.grad_arrays, shapes)
         auxiliary = reshaped(symbol.list_auxiliary_states(), self.aux_arrays, states)
         inputs = self._inputs or tuple(kwargs)
-        made = Executor(symbol, self._ctx, arguments, grads, auxiliary, self._grad_req, inputs, self.function)
-        made._monitor, made._lender = self._monitor, self
-        return made
+        executor = Executor(symbol, self._ctx, arguments, grads, auxiliary, self._grad_req, inputs, self.function)
+        executor._monitor, executor._lender = self._monitor, self
+        return executor
 
     def debug_str(self) -> str:
         """The graph as text, and the memory of its results and temporary values."""
@@ -389,14 +389,14 @@ _GRAD_REQS = ("write", "add", "null")
 def gradient_requests(names: Sequence[str], grad_req: Any) -> list[str]:
     """The gradient request ("write", "add" or "null") of each argument."""
     if isinstance(grad_req, str):
-        found = [grad_req] * len(names)
+        requests = [grad_req] * len(names)
     elif isinstance(grad_req, Mapping):
-        found = [grad_req.get(name, "null") for name in names]
+        requests = [grad_req.get(name, "null") for name in names]
     else:
-        found = list(grad_req)
-    if len(found) != len(names) or any(req not in _GRAD_REQS for req in found):
+        requests = list(grad_req)
+    if len(requests) != len(names) or any(req not in _GRAD_REQS for req in requests):
         raise ValueError(f"grad_req must be in {_GRAD_REQS}, one for each of {len(names)} arguments, not {grad_req!r}")
-    return found
+    return requests
 
 
 def storages(arrays: Iterable[NDArray]) -> list[Storage]:

@@ -137,10 +137,10 @@ def _input_array(
             shape,
             old.shape,
         )
-    made = nd.zeros(shape, ctx, dtype)
+    array = nd.zeros(shape, ctx, dtype)
     if shared is not None:
-        shared[name] = made
-    return made
+        shared[name] = array
+    return array
 
 
 class DataParallelExecutorGroup:

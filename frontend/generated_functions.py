@@ -65,25 +65,25 @@ class Package:
         from ..ir.dialects.mx.operator import find
 
         hidden = name.startswith("__") or (namespace == "" and name.startswith("_"))
-        found = None if hidden else find(full_name(namespace, name))
+        operator = None if hidden else find(full_name(namespace, name))
         path = ".".join(filter(None, (self.title, namespace)))
-        if found is None:
+        if operator is None:
             raise AttributeError(f"{path} has no attribute {name!r}: no such operator is declared", name=name)
-        arguments = Arguments(found, name, self.values, self.control)
-        made = self.make(found, full_name(namespace, name), name, arguments)
-        made.__name__ = made.__qualname__ = name
-        made.__module__ = ".".join(filter(None, (self.module, namespace)))
-        made.__doc__ = _help_of(found, self.values.name)
-        made.__signature__ = arguments.signature()  # type: ignore[attr-defined]
-        return made
+        arguments = Arguments(operator, name, self.values, self.control)
+        function = self.make(operator, full_name(namespace, name), name, arguments)
+        function.__name__ = function.__qualname__ = name
+        function.__module__ = ".".join(filter(None, (self.module, namespace)))
+        function.__doc__ = _help_of(operator, self.values.name)
+        function.__signature__ = arguments.signature()  # type: ignore[attr-defined]
+        return function
 
     def attributes(self, namespace: str, table: dict[str, Any]) -> tuple[Function, Callable[[], list[str]]]:
         """`__getattr__` and `__dir__` of the module of a namespace. A function that is created is added to `table`, the
         module's globals."""
 
         def find(name: str) -> Any:
-            made = table[name] = self.function(namespace, name)
-            return made
+            function = table[name] = self.function(namespace, name)
+            return function
 
         def names() -> list[str]:
             return sorted({*table, *names_of(namespace)})
@@ -122,38 +122,38 @@ class Arguments:
     def divide(self, args: Sequence[Any], kwargs: dict[str, Any]) -> DividedArguments:
         """The arguments of a call, without those that are `_Null` and inputs that are None. TypeError for too many
         arguments, AssertionError for an input of another class."""
-        given = {key: value for key, value in kwargs.items() if value is not _Null}
-        return self._any_number(args, given) if self.is_variadic else self._by_name(args, given)
+        named = {key: value for key, value in kwargs.items() if value is not _Null}
+        return self._any_number(args, named) if self.is_variadic else self._by_name(args, named)
 
-    def _by_name(self, args: Sequence[Any], given: dict[str, Any]) -> DividedArguments:
+    def _by_name(self, args: Sequence[Any], others: dict[str, Any]) -> DividedArguments:
         order = self._order
         if len(args) > len(order):
             raise TypeError(f"{self.name} takes at most {len(order)} positional arguments, {len(args)} were given")
         for key, value in zip(order, args, strict=False):
-            if key in given:
+            if key in others:
                 raise TypeError(f"{self.name} got multiple values for argument {key!r}")
             if value is not _Null or key in self.inputs:
-                given[key] = value
+                others[key] = value
         named: dict[str, Any] = {}
         kind = self.values.kind()
         for key in self.inputs:
-            value = given.pop(key, None)
+            value = others.pop(key, None)
             if isinstance(value, kind):
                 named[key] = value
             elif value is not None:
                 raise self._wrong(key, value)
-        return DividedArguments([], named, given)
+        return DividedArguments([], named, others)
 
-    def _any_number(self, args: Sequence[Any], given: dict[str, Any]) -> DividedArguments:
+    def _any_number(self, args: Sequence[Any], others: dict[str, Any]) -> DividedArguments:
         kind = self.values.kind()
-        named = {key: given.pop(key) for key in tuple(given) if key != "out" and isinstance(given[key], kind)}
+        named = {key: others.pop(key) for key in tuple(others) if key != "out" and isinstance(others[key], kind)}
         positional = [value for value in args if value is not None]
         for number, value in enumerate(args):
             if not isinstance(value, kind) and value is not None:
                 raise self._wrong(f"#{number}", value)
         if self._counter is not None:
-            given.setdefault(self._counter, len(positional) + len(named))
-        return DividedArguments(positional, named, given)
+            others.setdefault(self._counter, len(positional) + len(named))
+        return DividedArguments(positional, named, others)
 
     def _wrong(self, argument: str, value: object) -> AssertionError:
         what = f"argument {argument} {self.values.expected}, but got {value!r} of {type(value)}"
@@ -166,14 +166,14 @@ class Arguments:
         kind = inspect.Parameter
         if self.is_variadic:
             named = kind.KEYWORD_ONLY
-            made = [kind(i[1:], kind.VAR_POSITIONAL) for i in self.inputs if i.startswith("*")]
+            listed = [kind(i[1:], kind.VAR_POSITIONAL) for i in self.inputs if i.startswith("*")]
         else:
             named = kind.POSITIONAL_OR_KEYWORD
-            made = [kind(i, named, default=None) for i in self.inputs]
+            listed = [kind(i, named, default=None) for i in self.inputs]
         for p in parameters(self.operator):
             if p.name.isidentifier() and p.name not in self.inputs:
-                made.append(kind(p.name, named, default=_Null if p.required else p.default))
-        return inspect.Signature([*made, *(kind(n, named, default=None) for n in self.control)])
+                listed.append(kind(p.name, named, default=_Null if p.required else p.default))
+        return inspect.Signature([*listed, *(kind(n, named, default=None) for n in self.control)])
 
 
 METHODS = """

@@ -21,8 +21,8 @@ def _from_environment(variable: str) -> str | None:
 
 def find_lib_path(prefix: str = "libmxnet") -> list[str]:
     """The shared library that MXNET_LIBRARY_PATH names; RuntimeError without one."""
-    found = _from_environment("MXNET_LIBRARY_PATH")
-    return [found] if found else _none(f"the MXNet library {prefix}")
+    path = _from_environment("MXNET_LIBRARY_PATH")
+    return [path] if path else _none(f"the MXNet library {prefix}")
 
 
 def find_include_path() -> str:
@@ -32,5 +32,5 @@ def find_include_path() -> str:
 
 def find_conf_path(prefix: str = "tvmop") -> list[str]:
     """The file that MXNET_CONF_PATH names; RuntimeError without one."""
-    found = _from_environment("MXNET_CONF_PATH")
-    return [found] if found else _none(f"the TVM op config {prefix}.conf")
+    path = _from_environment("MXNET_CONF_PATH")
+    return [path] if path else _none(f"the TVM op config {prefix}.conf")

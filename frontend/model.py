@@ -138,13 +138,13 @@ class FeedForward:
         return arguments, own, auxiliary
 
     def _filled(self, needed: dict[str, Any], known: dict[str, NDArray]) -> dict[str, NDArray]:
-        made = {name: ndarray.zeros(shape, dtype=dtype) for name, (shape, dtype) in needed.items()}
-        for name, array in made.items():
+        arrays = {name: ndarray.zeros(shape, dtype=dtype) for name, (shape, dtype) in needed.items()}
+        for name, array in arrays.items():
             if name in known:
                 array[:] = known[name]
             else:
                 self.initializer(name, array)
-        return made
+        return arrays
 
     # --- prediction -------------------------------------------------------------------------------------------------
 
@@ -156,10 +156,10 @@ class FeedForward:
             inferred, _, _ = symbol.infer_shape(**shapes)
             if inferred == [array.shape for array in self._pred_exec.arg_arrays]:
                 return self._pred_exec
-        made = symbol.simple_bind(self.ctx[0], grad_req="null", type_dict=type_dict, **shapes)
-        made.copy_params_from(parameters, self.aux_params or {})
-        self._pred_exec = made
-        return made
+        executor = symbol.simple_bind(self.ctx[0], grad_req="null", type_dict=type_dict, **shapes)
+        executor.copy_params_from(parameters, self.aux_params or {})
+        self._pred_exec = executor
+        return executor
 
     def _predictor_for(self, batches: DataIter) -> tuple[Executor, list[NDArray]]:
         """The executor for an iterator's shapes, and its data arrays."""
@@ -214,16 +214,16 @@ class FeedForward:
         if reset:
             batches.reset()
         executor, targets = self._predictor_for(batches)
-        found: list[list[list[np.ndarray]]] = []
+        predicted: list[list[list[np.ndarray]]] = []
         for number, batch in enumerate(batches, 1):
             _load_data(batch, targets)
             outputs = executor.forward(is_train=False)
             rows = batches.batch_size - (batch.pad or 0)
             kinds = (outputs, batch.data, batch.label or []) if return_data else (outputs,)
-            found.append([[array[0:rows].asnumpy() for array in kind] for kind in kinds])
+            predicted.append([[array[0:rows].asnumpy() for array in kind] for kind in kinds])
             if number == num_batch:
                 break
-        merged = [[np.concatenate(parts) for parts in zip(*kind, strict=True)] for kind in zip(*found, strict=True)]
+        merged = [[np.concatenate(parts) for parts in zip(*kind, strict=True)] for kind in zip(*predicted, strict=True)]
         listed = [kind[0] if len(kind) == 1 else kind for kind in merged]
         return tuple(listed) if return_data else listed[0]
 
@@ -354,13 +354,13 @@ class FeedForward:
         **kwargs: Any,
     ) -> FeedForward:
         """Create an estimator and fit it."""
-        made = FeedForward(
+        model = FeedForward(
             symbol, ctx=ctx, num_epoch=num_epoch, epoch_size=epoch_size, optimizer=optimizer, initializer=initializer,
             **kwargs,
         )  # fmt: skip
-        made.fit(X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore, logger, work_load_list,
+        model.fit(X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore, logger, work_load_list,
                  None, eval_end_callback, eval_batch_end_callback)  # fmt: skip
-        return made
+        return model
 
 
 SKLEARN_INSTALLED = False

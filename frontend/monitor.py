@@ -75,10 +75,10 @@ class Monitor:
                 self._take(name, array)
         self.activated = False
         if self.sort:
-            self.queue.sort(key=lambda found: found[1])
-        found = [(step, name, _text(values)) for step, name, values in self.queue]
+            self.queue.sort(key=lambda entries: entries[1])
+        entries = [(step, name, _text(values)) for step, name, values in self.queue]
         self.queue = []
-        return found
+        return entries
 
     def toc_print(self) -> None:
         """Finish a batch and log its statistics."""

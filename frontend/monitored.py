@@ -51,13 +51,13 @@ class Monitored:
         self._random = positions()
         if again:
             arrays = self._without_states(arrays)
-        found = self.function.specialization_for(arrays, training, arrays[0]._context)
-        results = self.report(arrays, found.call(arrays, version))
+        specialization = self.function.specialization_for(arrays, training, arrays[0]._context)
+        results = self.report(arrays, specialization.call(arrays, version))
         if again:
             rewind(self._random)
         return results
 
-    def report(self, arrays: Sequence[NDArray], found: Sequence[NDArray]) -> list[NDArray]:
+    def report(self, arrays: Sequence[NDArray], results: Sequence[NDArray]) -> list[NDArray]:
         """Pass the results of one run on `arrays` to the callback; returns the results of the symbol."""
         from ..ir.dialects.mx.monitored_names import monitored_names
 
@@ -65,13 +65,13 @@ class Monitored:
             names = monitored_names(node.operator, len(node.inputs)) if self.operands else ()
             for name, entry in zip(names, node.inputs, strict=False):
                 variable = entry.node.is_variable
-                value = arrays[self.places[entry.node]] if variable else found[self.numbers[entry.node, entry.index]]
+                value = arrays[self.places[entry.node]] if variable else results[self.numbers[entry.node, entry.index]]
                 if variable:
                     self.callback(entry.node.name.encode(), value)
                 self.callback(f"{node.name}_{name}".encode(), value)
             for i in range(node.num_outputs):
-                self.callback(node.output_name(i).encode(), found[self.numbers[node, i]])
-        return list(found[len(found) - len(self.heads) :])
+                self.callback(node.output_name(i).encode(), results[self.numbers[node, i]])
+        return list(results[len(results) - len(self.heads) :])
 
     # --- gradients --------------------------------------------------------------------------------------------------
 
@@ -92,7 +92,10 @@ class Monitored:
         entries, cotangents = entries_of([o for o, _ in reached]), [seed for _, seed in reached]
         calls = calls_before(entries)
         pull_back(
-            calls, entries, cotangents, observe=lambda call, *found: self._report_gradients(call, nodes[call], *found)
+            calls,
+            entries,
+            cotangents,
+            observe=lambda call, *gradients: self._report_gradients(call, nodes[call], *gradients),
         )
         free(calls)
 
@@ -137,6 +140,6 @@ class Monitored:
                 self.callback(f"{node.name}_backward_input{i}".encode(), cotangent)
         names = monitored_gradients(node.operator, [i for i, _ in named], len(origin.operands))
         for (i, array), name in zip(named, names, strict=True):
-            found = by_input.get(i)
-            value = zeros_of(array._type(), array._context) if found is None else found
+            gradient = by_input.get(i)
+            value = zeros_of(array._type(), array._context) if gradient is None else gradient
             self.callback(f"{node.name}{name}".encode(), value)

@@ -66,7 +66,7 @@ class Prefix(NameManager):
 
 def current_manager() -> NameManager:
     """The manager of this thread's innermost `with`, or the thread's own."""
-    found = getattr(NameManager._current, "value", None)
-    if found is None:
-        found = NameManager._current.value = NameManager()
-    return found
+    manager = getattr(NameManager._current, "value", None)
+    if manager is None:
+        manager = NameManager._current.value = NameManager()
+    return manager

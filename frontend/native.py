@@ -42,8 +42,8 @@ class _MissingLibrary:
     def __getattr__(self, name: str) -> _MissingFunction:
         if not name.startswith(("MX", "NN")):
             raise AttributeError(f"MXNet's C library has no function {name!r}", name=name)
-        made = self.__dict__[name] = _MissingFunction(name)
-        return made
+        function = self.__dict__[name] = _MissingFunction(name)
+        return function
 
 
 _LIB = _MissingLibrary()

@@ -161,11 +161,11 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
     from ..ir.dialects.mx.operator import lookup
 
     try:
-        found = lookup(op_name)
+        operator = lookup(op_name)
     except KeyError as error:
         raise MXNetError(f"Operator {op_name} is not registered: {error.args[0]}") from None
-    inputs = {name.rstrip("?*!"): "NDArray-or-Symbol" + "[]" * name.endswith("*") for name in found.inputs}
-    described = {**inputs, **{name: _described(field) for name, field in found.parameters().items()}}
+    inputs = {name.rstrip("?*!"): "NDArray-or-Symbol" + "[]" * name.endswith("*") for name in operator.inputs}
+    described = {**inputs, **{name: _described(field) for name, field in operator.parameters().items()}}
     return OperatorArguments(len(described), list(described), list(described.values()))
 
 

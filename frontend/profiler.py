@@ -320,8 +320,8 @@ def _as_json(ordered: dict[str, dict[str, list[float]]]) -> str:
         count, total, least, most = sums
         return {"Count": count, "Total": total, "Min": least, "Max": most, "Avg": total / count}
 
-    found = {category: {name: entry(s) for name, s in sums.items()} for category, sums in ordered.items()}
-    return json.dumps({"Time": found, "Memory": {}, "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4)
+    times = {category: {name: entry(s) for name, s in sums.items()} for category, sums in ordered.items()}
+    return json.dumps({"Time": times, "Memory": {}, "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4)
 
 
 def _as_table(ordered: dict[str, dict[str, list[float]]]) -> str:

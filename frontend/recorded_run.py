@@ -46,18 +46,18 @@ class RecordedRun:
         heads = [(e, c) for e, c in zip(self._entries, cotangents, strict=True) if e is not None]
         entries = [e for e, _ in heads]
         sums = pull_back(calls_before(entries), entries, [c for _, c in heads])
-        found = [self._gradient(i, sums) for i in self.wrt]
-        for array, gradient in zip(into, found, strict=False):
+        gradients = [self._gradient(i, sums) for i in self.wrt]
+        for array, gradient in zip(into, gradients, strict=False):
             if array is not None:
                 gradient.copyto(array)
-        return found
+        return gradients
 
     def _gradient(self, position: int, sums: Mapping[Variable, NDArray | None]) -> NDArray:
         array = self._variables[position]
         variable = variable_of(array)
         assert variable is not None
-        found = sums.get(variable)
-        return zeros(array.shape, array.context, array.dtype) if found is None else found
+        gradient = sums.get(variable)
+        return zeros(array.shape, array.context, array.dtype) if gradient is None else gradient
 
 
 def has_cotangent(array: NDArray) -> bool:

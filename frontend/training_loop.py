@@ -53,7 +53,7 @@ def _train_multi_device(
         work_load_list: The weight of each context in the division of a batch.
         sym_gen: Creates the symbol of a bucket.
     """
-    given = locals()
+    arguments = locals()
     logger = logger or logging
     executor_manager = DataParallelExecutorManager(
         symbol, ctx, train_data, arg_names, param_names, aux_names, work_load_list, logger, sym_gen
@@ -67,7 +67,7 @@ def _train_multi_device(
         names = executor_manager.param_names
         _initialize_kvstore(kvstore, executor_manager.param_arrays, arg_params, names, update_on_kvstore)
     updater = None if update_on_kvstore else get_updater(optimizer)
-    loop = _Loop(given, executor_manager, kvstore, updater, eval_metric, monitor, logger)
+    loop = _Loop(arguments, executor_manager, kvstore, updater, eval_metric, monitor, logger)
     train_data.reset()
     for epoch in range(begin_epoch, end_epoch):
         start = time.time()
@@ -83,13 +83,13 @@ def _train_multi_device(
 class _Loop:
     """The batches of one training. Without an updater the store updates the parameters.
 
-    Callbacks find the variables of the method that calls them in `BatchEndParam.locals`, and the arguments `given` to
+    Callbacks find the variables of the method that calls them in `BatchEndParam.locals`, and the `arguments` of
     the function that trains.
     """
 
     def __init__(
         self,
-        given: dict[str, Any],
+        arguments: dict[str, Any],
         manager: DataParallelExecutorManager,
         kvstore: Any,
         updater: Any,
@@ -97,7 +97,7 @@ class _Loop:
         monitor: Any,
         logger: Any,
     ) -> None:
-        self.given = {**given, "updater": updater}
+        self.arguments = {**arguments, "updater": updater}
         self.manager, self.kvstore, self.updater = manager, kvstore, updater
         self.metric, self.monitor, self.logger = metric, monitor, logger
 
@@ -111,7 +111,7 @@ class _Loop:
                 self._step(data_batch)
                 executor_manager.update_metric(self.metric, data_batch.label)
                 nbatch += 1
-                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, self.metric, {**self.given, **locals()}))
+                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, self.metric, {**self.arguments, **locals()}))
                 if nbatch == epoch_size:
                     return  # the next epoch continues with the next batch
             self.logger.info("Epoch[%d] Resetting Data Iterator", epoch)
@@ -150,7 +150,7 @@ class _Loop:
             executor_manager.load_data_batch(eval_batch)
             executor_manager.forward(is_train=False)
             executor_manager.update_metric(self.metric, eval_batch.label)
-            call_all(batch_end_callback, BatchEndParam(epoch, nbatch, self.metric, {**self.given, **locals()}))
+            call_all(batch_end_callback, BatchEndParam(epoch, nbatch, self.metric, {**self.arguments, **locals()}))
             nbatch += 1
-        call_all(end_callback, BatchEndParam(epoch, nbatch, self.metric, {**self.given, **locals()}))
+        call_all(end_callback, BatchEndParam(epoch, nbatch, self.metric, {**self.arguments, **locals()}))
         eval_data.reset()

@@ -172,9 +172,9 @@ def _scoped(name: str, scope: Callable[[], Any]) -> Callable[[Any], Any]:
     def decorate(func: Any) -> Any:
         if inspect.isclass(func):
             for member, method in inspect.getmembers(func, is_method):
-                found = inspect.getattr_static(func, member)
-                if isinstance(found, staticmethod | classmethod):
-                    setattr(func, member, type(found)(decorate(found.__func__)))
+                static = inspect.getattr_static(func, member)
+                if isinstance(static, staticmethod | classmethod):
+                    setattr(func, member, type(static)(decorate(static.__func__)))
                 elif isinstance(method, property):
                     getter = decorate(method.__get__)
                     setattr(func, member, property(getter, method.__set__, method.__delete__, method.__doc__))

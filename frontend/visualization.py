@@ -30,15 +30,15 @@ def _numbers(node: SymNode, attribute: str) -> str:
     return "x".join(_str2tuple(node.attrs[attribute]))
 
 
-def _known_shapes(symbol: Symbol, given: Mapping[str, Any] | None) -> Shapes | None:
-    """The shapes of all values by name; None if `given` is None. ValueError if they cannot be inferred."""
-    if given is None:
+def _known_shapes(symbol: Symbol, shapes: Mapping[str, Any] | None) -> Shapes | None:
+    """The shapes of all values by name; None if `shapes` is None. ValueError if they cannot be inferred."""
+    if shapes is None:
         return None
     internals = symbol.get_internals()
-    found = internals.infer_shape(**given)[1]
-    if found is None:
+    inferred = internals.infer_shape(**shapes)[1]
+    if inferred is None:
         raise ValueError("Input shape is incomplete")
-    return dict(zip(internals.list_outputs(), found, strict=True))
+    return dict(zip(internals.list_outputs(), inferred, strict=True))
 
 
 def print_summary(
@@ -194,14 +194,14 @@ def plot_network(
     return dot
 
 
-def _known_types(symbol: Symbol, given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    if given is None:
+def _known_types(symbol: Symbol, types: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if types is None:
         return None
     internals = symbol.get_internals()
-    found = internals.infer_type(**given)[1]
-    if found is None:
+    inferred = internals.infer_type(**types)[1]
+    if inferred is None:
         raise ValueError("Input type is incomplete")
-    return dict(zip(internals.list_outputs(), found, strict=True))
+    return dict(zip(internals.list_outputs(), inferred, strict=True))
 
 
 def _warn_of_names(names: Sequence[str]) -> None:

@@ -37,22 +37,22 @@ class Cache(Generic[_K, _V]):
 
     def find(self, key: _K) -> _V | None:
         """The entry of `key`, or None."""
-        found = self.recent.get(key)
-        if found is None:
-            found = self._older.get(key)
-            if found is not None:
-                self.add(key, found)
-        return found
+        value = self.recent.get(key)
+        if value is None:
+            value = self._older.get(key)
+            if value is not None:
+                self.add(key, value)
+        return value
 
     def get(self, key: _K, make: Callable[[], _V]) -> _V:
         """The entry of `key`; a missing one is created by `make`. An exception of `make` propagates, and nothing is
         stored."""
-        found = self.find(key)
-        if found is not None:
-            return found
+        value = self.find(key)
+        if value is not None:
+            return value
         with self._lock:
-            found = self.find(key)
-            return self.add(key, make()) if found is None else found
+            value = self.find(key)
+            return self.add(key, make()) if value is None else value
 
     def add(self, key: _K, value: _V) -> _V:
         """Store an entry and return it. If another thread stored one for the same key first, return that one."""

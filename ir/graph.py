@@ -166,22 +166,22 @@ class Graph:
 
     def users(self) -> dict[Value, list[tuple[Node, int]]]:
         """The users of each value: (node, operand position) pairs in order. Outputs of the graph are not users."""
-        found: dict[Value, list[tuple[Node, int]]] = {v: [] for v in self.inputs}
+        users: dict[Value, list[tuple[Node, int]]] = {v: [] for v in self.inputs}
         for node in self.nodes:
             for i, v in enumerate(node.inputs):
-                found[v].append((node, i))
+                users[v].append((node, i))
             for v in node.outputs:
-                found[v] = []
-        return found
+                users[v] = []
+        return users
 
     def names(self) -> tuple[str, ...]:
         """The distinct non-empty names of inputs and nodes, including nested graphs, in order."""
-        found = dict.fromkeys(v.name for v in self.inputs)
+        names = dict.fromkeys(v.name for v in self.inputs)
         for node in self.nodes:
-            found[node.name] = None
+            names[node.name] = None
             for region in node.op.regions():
-                found.update(dict.fromkeys(region.names()))
-        return tuple(name for name in found if name)
+                names.update(dict.fromkeys(region.names()))
+        return tuple(name for name in names if name)
 
     def effects(self) -> frozenset[Effect]:
         """The effects of the nodes."""

@@ -125,13 +125,13 @@ class _Writer:
 
     def type_list(self, values: Sequence[Value]) -> str:
         types = self.types
-        found: list[str] = []
+        texts: list[str] = []
         for v in values:
             text = types.get(v.type)
             if text is None:
                 text = types[v.type] = str(v.type)
-            found.append(text)
-        return ",".join(found)
+            texts.append(text)
+        return ",".join(texts)
 
 
 class _FamilyWriter(_Writer):

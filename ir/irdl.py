@@ -68,8 +68,8 @@ class Definition:
 
 def irdl_module(*texts: str) -> str:
     """The IRDL of all dialects. Ops with a variable number of operands are declared as the printed `texts` use them."""
-    found = [*_fixed("core"), *_fixed("mx"), *_counted(texts)]
-    dialects = {prefix: [d for d in found if d.name.startswith(prefix + ".")] for prefix in ("core", "mx")}
+    definitions = [*_fixed("core"), *_fixed("mx"), *_counted(texts)]
+    dialects = {prefix: [d for d in definitions if d.name.startswith(prefix + ".")] for prefix in ("core", "mx")}
     parts = [_dialect(prefix, "\n".join(map(_operation, ops))) for prefix, ops in dialects.items()]
     program = "\n".join([PROGRAM, *map(_operation, _steps())])
     return "\n".join([*parts, _dialect("kernel", KERNEL), _dialect("program", program)])
@@ -124,9 +124,9 @@ def _counted(texts: Iterable[str]) -> Iterable[Definition]:
         for kind in dialect.operations()
         if dialect.is_variadic(kind)
     }
-    used = {found.group(0)[1:-2]: found for text in texts for found in _COUNTED.finditer(text)}
-    for name, found in sorted(used.items()):
-        stem, _, operands, results, regions = found.groups()
+    used = {match.group(0)[1:-2]: match for text in texts for match in _COUNTED.finditer(text)}
+    for name, match in sorted(used.items()):
+        stem, _, operands, results, regions = match.groups()
         kind = variadic.get(stem) or variadic.get(f"{stem}_")
         if kind is not None:
             count = int(regions) if regions else _region_count(kind)

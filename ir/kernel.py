@@ -276,8 +276,8 @@ def dtype_of(kernel: Kernel, expr: Expr) -> DType:
 
 def contracts(kernel: Kernel) -> tuple[Contract, ...]:
     """The distinct contractions of a kernel."""
-    found = (e for stage in kernel.stages for e in walk(stage.value) if isinstance(e, Contract))
-    return tuple(dict.fromkeys(found))
+    nodes = (e for stage in kernel.stages for e in walk(stage.value) if isinstance(e, Contract))
+    return tuple(dict.fromkeys(nodes))
 
 
 def affine(*terms: tuple[str, int], offset: int = 0) -> Affine:

@@ -132,10 +132,10 @@ class _Printer:
     # --- expressions ------------------------------------------------------------------------------------------------
 
     def expr(self, expr: Expr) -> _Typed:
-        found = self.known.get(id(expr))
-        if found is None:
-            found = self.known[id(expr)] = self.expression(expr)
-        return found
+        typed = self.known.get(id(expr))
+        if typed is None:
+            typed = self.known[id(expr)] = self.expression(expr)
+        return typed
 
     def expression(self, expr: Expr) -> _Typed:
         match expr:
@@ -235,11 +235,11 @@ class _Printer:
         """A unique value name as close to `name` as MLIR allows."""
         plain = _UNSAFE.sub("_", name)
         plain = plain if plain[:1].isalpha() else f"v{plain}"
-        found, i = plain, 1
-        while found in self.taken:
-            found, i = f"{plain}_{i}", i + 1
-        self.taken.add(found)
-        return f"%{found}"
+        unused, i = plain, 1
+        while unused in self.taken:
+            unused, i = f"{plain}_{i}", i + 1
+        self.taken.add(unused)
+        return f"%{unused}"
 
 
 def _buffer_type(b: Buffer) -> str:

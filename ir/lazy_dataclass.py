@@ -40,18 +40,18 @@ else:
 
 def _methods(cls: type[Any], *, frozen: bool, slots: bool, eq: bool) -> dict[str, Any]:
     """What a dataclass with these options defines, unless its source does."""
-    found: dict[str, Any] = {
+    methods: dict[str, Any] = {
         "__init__": _on_first_call(cls, "__init__", lambda: _init(cls, frozen)),
         "__repr__": _on_first_call(cls, "__repr__", lambda: _repr(cls)),
     }
     if eq:
-        found["__eq__"] = _on_first_call(cls, "__eq__", lambda: _eq(cls))
-        found["__hash__"] = _on_first_call(cls, "__hash__", lambda: _hash(cls)) if frozen else None
+        methods["__eq__"] = _on_first_call(cls, "__eq__", lambda: _eq(cls))
+        methods["__hash__"] = _on_first_call(cls, "__hash__", lambda: _hash(cls)) if frozen else None
     if frozen:
-        found |= _refusals(cls)
+        methods |= _refusals(cls)
         if slots:  # the default would set attributes
-            found |= {"__getstate__": _state, "__setstate__": _set_state}
-    return found
+            methods |= {"__getstate__": _state, "__setstate__": _set_state}
+    return methods
 
 
 def _on_first_call(cls: type[Any], name: str, generate: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:

@@ -76,10 +76,10 @@ def _layout(block: str, halo: str | None) -> Layout:
 def parse_dictionary(text: str) -> dict[str, Attribute]:
     """The attributes in `{key = value, ...}`; AttributeSyntaxError has the position of a syntax error."""
     reader = _Reader(text)
-    found = reader.dictionary(0)
+    attributes = reader.dictionary(0)
     if reader.at != len(text):
         reader.fail("expected the end of the attributes")
-    return found
+    return attributes
 
 
 class _Reader:
@@ -98,18 +98,18 @@ class _Reader:
         return match
 
     def dictionary(self, depth: int) -> dict[str, Attribute]:
-        found: dict[str, Attribute] = {}
+        attributes: dict[str, Attribute] = {}
         self.at += 1
         while self.text[self.at : self.at + 1] != "}":
-            if found:
+            if attributes:
                 self.expect(_COMMA, "',' or '}'")
             key = self.expect(_KEY, "the name of an attribute and '='")[1]
             name = unquote(key) if key[0] == '"' else key
-            if name in found:
+            if name in attributes:
                 self.fail(f"attribute {name!r} is defined twice")
-            found[name] = self.value(depth + 1)
+            attributes[name] = self.value(depth + 1)
         self.at += 1
-        return found
+        return attributes
 
     def value(self, depth: int) -> Any:
         if depth > MAX_DEPTH:
@@ -154,14 +154,14 @@ class _Reader:
         return _DTYPES[word]
 
     def items(self, depth: int) -> tuple[Any, ...]:
-        found: list[Any] = []
+        items: list[Any] = []
         self.at += 1
         while self.text[self.at : self.at + 1] != "]":
-            if found:
+            if items:
                 self.expect(_COMMA, "',' or ']'")
-            found.append(self.value(depth + 1))
+            items.append(self.value(depth + 1))
         self.at += 1
-        return tuple(found)
+        return tuple(items)
 
     def layout(self, depth: int) -> Layout:
         match self.dictionary(depth):

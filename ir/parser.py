@@ -112,11 +112,11 @@ class _Parser:
         if match is None:
             return ()
         try:
-            found = tuple(Check(str(message), bool(is_index)) for message, is_index in json.loads(unquote(match[1])))
+            checks = tuple(Check(str(message), bool(is_index)) for message, is_index in json.loads(unquote(match[1])))
         except (ValueError, TypeError) as error:
             self.fail(f"core.checks is not a list of messages and kinds: {error}")
         self.at = match.end()
-        return found
+        return checks
 
     def regions(self, depth: int, terminator: str) -> list[_Block]:
         """The regions `({...}, {...})` at the current position; empty if there are none."""
@@ -126,10 +126,10 @@ class _Parser:
         if depth > MAX_DEPTH:
             self.fail(f"regions nest deeper than {MAX_DEPTH}")
         self.at = opened.end()
-        found = [self.block(depth, terminator)]
+        blocks = [self.block(depth, terminator)]
         while self.expect(_CLOSE, "'}' after the end of the block")[1] != ")":
-            found.append(self.block(depth, terminator))
-        return found
+            blocks.append(self.block(depth, terminator))
+        return blocks
 
     def block(self, depth: int, terminator: str) -> _Block:
         scope: dict[str, Value] = {}
@@ -147,18 +147,18 @@ class _Parser:
         if label is None:
             return ()
         self.at = label.end()
-        found: list[Value] = []
+        values: list[Value] = []
         separator = self.text[self.at : self.at + 1]
         if separator == "(":
             self.at += 1
             while separator != ")":
                 match = self.expect(_ARGUMENT, "'%name: type' of an argument")
-                value = Value(self.type(match[2]), None, len(found), unquote(match[3]) if match[3] else "")
+                value = Value(self.type(match[2]), None, len(values), unquote(match[3]) if match[3] else "")
                 self.bind(scope, match[1], value)
-                found.append(value)
+                values.append(value)
                 separator = match[4]
         self.expect(_COLON, "':' after the block's arguments")
-        return tuple(found)
+        return tuple(values)
 
     def finish_block(
         self, head: re.Match[str], scope: dict[str, Value], inputs: tuple[Value, ...], nodes: list[Node]
@@ -271,7 +271,7 @@ class _Parser:
         return known
 
     def type_list(self, text: str, at: int) -> tuple[TensorType, ...]:
-        return tuple(self.type(found, at) for found in _TENSOR.findall(text))
+        return tuple(self.type(tensor, at) for tensor in _TENSOR.findall(text))
 
     def type(self, text: str, at: int | None = None) -> TensorType:
         known = self.types.get(text)

@@ -227,14 +227,14 @@ class _Sequence:
 
     def _left_out(self, use: Use) -> dict[int, Copy]:
         """The last copies that return a whole value, by the value, if no program replaces their source."""
-        found: dict[int, Copy] = {}
+        copies: dict[int, Copy] = {}
         trailing = takewhile(lambda step: isinstance(step, Copy), reversed(use.program.steps))
         for copy in (step for step in trailing if isinstance(step, Copy)):
             target, operand = copy.target, _operand(use, copy.source)
             is_whole = target.space is Space.OUTPUT and copy.nbytes == use.program.outputs[target.index].nbytes
             if is_whole and not target.offset and operand not in self.replaced:
-                found[use.outputs[target.index]] = copy
-        return found
+                copies[use.outputs[target.index]] = copy
+        return copies
 
     def _regions(self) -> list[_Region]:
         """The own memory of each use. All uses share scratch memory, and those of one program the rest, unless other
@@ -244,16 +244,16 @@ class _Sequence:
         pairs = list(zip(self.uses, keeps, strict=True))
         scratch = self.combined.take_scratch(max((u.program.scratch_bytes for u, k in pairs if not k), default=0))
         shared: dict[int, _Region] = {}
-        found: list[_Region] = []
+        regions: list[_Region] = []
         for use, keep in pairs:
             if keep:
-                found.append(self.combined.add(use.program))
+                regions.append(self.combined.add(use.program))
                 continue
             key = id(use.program)
             if key not in shared:
                 shared[key] = self.combined.add(use.program, scratch)
-            found.append(shared[key])
-        return found
+            regions.append(shared[key])
+        return regions
 
     def _assign(self) -> _Values:
         """Place the values that need a buffer."""

@@ -75,17 +75,17 @@ class Trace:
 
     def unknown(self, value: int) -> int:
         """An integer that has `value` during the trace and is a parameter of the evaluator."""
-        made = SymInt(self, self._name(), value)
-        self.unknowns.append(cast("Symbol", made))
-        self._note(made)
-        return made
+        symbol = SymInt(self, self._name(), value)
+        self.unknowns.append(cast("Symbol", symbol))
+        self._note(symbol)
+        return symbol
 
     def constant(self, value: int) -> int:
         """An integer that is always `value` but is not written into code, so code is equal for other constants."""
-        made = SymInt(self, self._name(), value)
-        self.fixed[cast("Symbol", made).name] = value
-        self._note(made)
-        return made
+        symbol = SymInt(self, self._name(), value)
+        self.fixed[cast("Symbol", symbol).name] = value
+        self._note(symbol)
+        return symbol
 
     def named(self, name: str) -> int:
         """The integer with this name."""
@@ -98,10 +98,10 @@ class Trace:
     def apply(self, operation: str, a: Any, b: Any) -> Any:
         """The number `a operation b`."""
         expression = self._expression(operation, a, b)
-        found = self._known.get(expression)
-        if found is None:
-            found = self._known[expression] = self._applied(operation, a, b, expression)
-        return found
+        known = self._known.get(expression)
+        if known is None:
+            known = self._known[expression] = self._applied(operation, a, b, expression)
+        return known
 
     def test(self, operation: str, a: Any, b: Any) -> bool:
         """The outcome of `a operation b`, recorded as a guard unless it is the same for all extents."""
@@ -116,11 +116,11 @@ class Trace:
         names: set[str] = set()
         spelled = ", ".join([self._built(a, names) for a in arguments])
         expression = f"{self._constant(function)}({spelled})"
-        found = self._known.get(expression)
-        if found is None:
+        known = self._known.get(expression)
+        if known is None:
             result = function(*[concrete(a) for a in arguments])
-            found = self._known[expression] = self._unpacked(expression, result, frozenset(names))
-        return found
+            known = self._known[expression] = self._unpacked(expression, result, frozenset(names))
+        return known
 
     def evaluator(self, result: Any) -> Evaluator:
         """A function of the unknowns, in order, that returns `result` with their values, or None if a guard fails.
@@ -153,12 +153,12 @@ class Trace:
             return thing.name
         if isinstance(thing, int | str):
             return repr(thing)
-        found: set[str] = set()
+        used: set[str] = set()
         maker, parts = _parts(thing)
-        built = "".join([f"{name}{self._built(part, found)}, " for name, part in parts])
-        if not found:
+        built = "".join([f"{name}{self._built(part, used)}, " for name, part in parts])
+        if not used:
             return self._constant(concrete(thing))
-        needed |= found
+        needed |= used
         return f"({built})" if maker is None else f"{self._constant(maker)}({built})"
 
     def _expression(self, operation: str, a: Any, b: Any) -> str:
@@ -188,13 +188,13 @@ class Trace:
         if not polynomial.keys() - {()}:
             return polynomial.get((), 0)
         key = frozenset(polynomial.items())
-        found = self._polynomials.get(key)
-        if found is None:
+        symbol = self._polynomials.get(key)
+        if symbol is None:
             value = _OPERATIONS[expression.split(" ")[1]](*map(_value, operands))
-            found = self._assigned(expression, value, _names(operands))
-            found.polynomial = polynomial
-            self._polynomials[key] = found
-        return found
+            symbol = self._assigned(expression, value, _names(operands))
+            symbol.polynomial = polynomial
+            self._polynomials[key] = symbol
+        return symbol
 
     def _tested(self, operation: str, a: Any, b: Any, expression: str) -> bool:
         outcome = bool(_OPERATIONS[operation](_value(a), _value(b)))
@@ -209,10 +209,10 @@ class Trace:
 
     def _assigned(self, expression: str, value: Any, operands: frozenset[str]) -> Symbol:
         name = self._name()
-        made: Any = SymFloat(self, name, value) if isinstance(value, float) else SymInt(self, name, value)
-        self._note(made)
+        symbol: Any = SymFloat(self, name, value) if isinstance(value, float) else SymInt(self, name, value)
+        self._note(symbol)
         self._add_line(name, expression, operands, value)
-        return made
+        return symbol
 
     def _add_line(self, name: str, expression: str, operands: frozenset[str], value: Any) -> None:
         if operands <= self.fixed.keys():
@@ -475,14 +475,14 @@ def _combined(operation: str, a: Polynomial | None, b: Polynomial | None) -> Pol
     """The sum, the difference or the product of two polynomials."""
     if a is None or b is None:
         return None
-    found: Polynomial = {}
+    total: Polynomial = {}
     if operation == "*":
         for x, m in a.items():
             for y, n in b.items():
                 monomial = tuple(sorted(x + y))
-                found[monomial] = found.get(monomial, 0) + m * n
+                total[monomial] = total.get(monomial, 0) + m * n
     else:
-        found.update(a)
+        total.update(a)
         for y, n in b.items():
-            found[y] = found.get(y, 0) + (n if operation == "+" else -n)
-    return {monomial: factor for monomial, factor in found.items() if factor}
+            total[y] = total.get(y, 0) + (n if operation == "+" else -n)
+    return {monomial: factor for monomial, factor in total.items() if factor}

@@ -87,10 +87,10 @@ class DType(Enum):
         """The element type of a NumPy dtype or dtype name; TypeError for an unsupported one."""
         if dtype == "bfloat16":
             return DType.BF16
-        found = _FROM_NUMPY.get(np.dtype(dtype))  # type: ignore[call-overload]
-        if found is None:
+        known = _FROM_NUMPY.get(np.dtype(dtype))  # type: ignore[call-overload]
+        if known is None:
             raise TypeError(f"dtype {dtype!r} is not supported")
-        return found
+        return known
 
 
 _BITS = {d: int(d.value.lstrip("bfui")) for d in DType}

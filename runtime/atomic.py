@@ -78,8 +78,8 @@ def _locked(target: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
 
 def _remove_abandoned(folder: Path) -> None:
     with suppress(OSError), os.scandir(folder) as entries:  # a folder that cannot be listed is not cleaned
-        found = [entry.path for entry in entries if _TEMPORARY.fullmatch(entry.name)]
-        for path in found:
+        abandoned = [entry.path for entry in entries if _TEMPORARY.fullmatch(entry.name)]
+        for path in abandoned:
             with suppress(OSError):
                 _remove_unlocked(Path(path))
 

@@ -217,13 +217,13 @@ def _write_atomically(path: Path, data: bytes) -> None:
 
 def _entries(folder: Path) -> list[tuple[float, int, str]]:
     """(time of last use, bytes, path) of each entry; temporary files that a killed process left behind are removed."""
-    found: list[tuple[float, int, str]] = []
+    listed: list[tuple[float, int, str]] = []
     with os.scandir(folder) as files:
         for file in files:
             with contextlib.suppress(OSError):
                 status = file.stat(follow_symlinks=False)
                 if _KEY.fullmatch(file.name):
-                    found.append((status.st_mtime, status.st_size, file.path))
+                    listed.append((status.st_mtime, status.st_size, file.path))
                 elif file.name.startswith(_TEMPORARY) and status.st_mtime < time.time() - _ABANDONED_SECONDS:
                     os.unlink(file.path)
-    return found
+    return listed

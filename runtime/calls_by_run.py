@@ -21,10 +21,10 @@ def bound_by_run(program: Runnable, fixed: Mapping[int, Address]) -> BoundCall:
     version: Hashable = object()
 
     def run(*addresses: Address) -> None:
-        given = inputs.copy()
+        all_inputs = inputs.copy()
         for i, address in zip(free, addresses, strict=False):
-            given[i] = address
-        program.run(given, addresses[count:], version)
+            all_inputs[i] = address
+        program.run(all_inputs, addresses[count:], version)
 
     def prepare(new: Hashable) -> None:
         nonlocal version

@@ -63,8 +63,8 @@ def executable_for(graph: Graph, options: Options | None = None, device: Device 
     stored = stores_programs(device)
     identity = disk_key(graph, options, device.target) if stored else _digest(hash_of(graph), astuple(options))
     key = (device.name, settings().target, identity)
-    found = _programs.find(key)
-    return _programs.add(key, _make(graph, options, device)) if found is None else found
+    known = _programs.find(key)
+    return _programs.add(key, _make(graph, options, device)) if known is None else known
 
 
 def _make(graph: Graph, options: Options, device: Device) -> Runnable:
@@ -138,10 +138,10 @@ class _DynamicCompiler:
         data = _read(self._key(number))
         if data is None:
             return None
-        made, symbols = pickle.loads(data)  # the cache runs what it reads as machine code anyway
+        program, symbols = pickle.loads(data)  # the cache runs what it reads as machine code anyway
         for code, names in symbols:
             self.target.share(names, code)
-        return made
+        return program
 
     def compile(self, graph: Graph) -> DynamicProgram:
         from ..codegen.dynamic import compile_dynamic
@@ -149,12 +149,12 @@ class _DynamicCompiler:
         with _alone(self.target, self.family), collection_paused():
             return compile_dynamic(graph, self.target, self.options, kernel_store(self.device))
 
-    def watched(self, graph: Callable[[], Graph], made: Runnable) -> Runnable:
-        return watched(self.device, graph, self.options, made)
+    def watched(self, graph: Callable[[], Graph], program: Runnable) -> Runnable:
+        return watched(self.device, graph, self.options, program)
 
-    def store(self, number: int, made: DynamicProgram, loaded: LoadedProgram[Any]) -> None:
+    def store(self, number: int, program: DynamicProgram, loaded: LoadedProgram[Any]) -> None:
         if not loaded.program.calls_python:
-            _write(self._key(number), pickle.dumps((made, loaded.symbols())))
+            _write(self._key(number), pickle.dumps((program, loaded.symbols())))
 
     def _key(self, number: int) -> str:
         return _digest(self.family, number, astuple(self.options), self.target.identity, compiler_identity())
@@ -164,17 +164,17 @@ def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
     if graph.calls_python():
         return _watched(graph, options, device, compile_program(graph, options, device))
     key = disk_key(graph, options, device.target)
-    found = _stored(StoredProgram(key, graph.name, graph.names()), device)
-    if found is not None:
-        return found
+    executable = _stored(StoredProgram(key, graph.name, graph.names()), device)
+    if executable is not None:
+        return executable
     in_memory = device.name, settings().target, key
     with _alone(device.target, key):
-        found = _programs.find(in_memory)  # another thread can have compiled it in the meantime
-        if found is None:
+        executable = _programs.find(in_memory)  # another thread can have compiled it in the meantime
+        if executable is None:
             program = compile_program(graph, options, device)
             _write(key, program_to_bytes(program))
-            found = _programs.add(in_memory, _watched(graph, options, device, program))
-    return found
+            executable = _programs.add(in_memory, _watched(graph, options, device, program))
+    return executable
 
 
 def _watched(graph: Graph, options: Options, device: Device, program: Program) -> Runnable:
@@ -200,11 +200,11 @@ def stored_as(graph: Graph, options: Options, device: Device) -> StoredProgram |
 def load_stored(stored: StoredProgram, device: Device) -> Runnable | None:
     """The program, loaded; None if the disk does not have it."""
     key = (device.name, settings().target, stored.key)
-    found = _programs.find(key)
-    if found is None:
+    executable = _programs.find(key)
+    if executable is None:
         loaded = _stored(stored, device)
-        found = None if loaded is None else _programs.add(key, loaded)
-    return found
+        executable = None if loaded is None else _programs.add(key, loaded)
+    return executable
 
 
 def record_key(kind: str, options: Options, device: Device, *content: object) -> str:
@@ -214,12 +214,12 @@ def record_key(kind: str, options: Options, device: Device, *content: object) ->
 
 def hash_of(graph: Graph) -> str:
     """The structural hash of a graph, computed once."""
-    found = _hashes.get(graph)
-    if found is None:
+    digest = _hashes.get(graph)
+    if digest is None:
         from ..ir.hashing import structural_hash
 
-        found = _hashes[graph] = structural_hash(graph)
-    return found
+        digest = _hashes[graph] = structural_hash(graph)
+    return digest
 
 
 def get_record(key: str) -> bytes | None:

@@ -195,9 +195,9 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CompiledFolderError(f"{file}: not the manifest of a compiled model")
     if manifest.get("version") != VERSION:
-        found = manifest.get("version")
+        version = manifest.get("version")
         raise CompiledFolderError(
-            f"{file}: has version {found!r}, this mxforge reads {VERSION}: compile the model again"
+            f"{file}: has version {version!r}, this mxforge reads {VERSION}: compile the model again"
         )
     if manifest != sealed(manifest):
         raise CompiledFolderError(f"{file}: its checksum does not match: the file is damaged")

@@ -35,9 +35,9 @@ def identity_of(package: Path) -> str:
     known = default_cache().get(listing)
     if known is not None:
         return known.decode()
-    found = _digest(*(f"{name} {hashlib.sha256(Path(entry).read_bytes()).hexdigest()}" for name, entry in entries))
-    default_cache().put(listing, found.encode())
-    return found
+    identity = _digest(*(f"{name} {hashlib.sha256(Path(entry).read_bytes()).hexdigest()}" for name, entry in entries))
+    default_cache().put(listing, identity.encode())
+    return identity
 
 
 def _digest(*parts: str) -> str:

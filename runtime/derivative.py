@@ -73,20 +73,20 @@ class Differentiable:
         `rows` are positions in `wrt` of gradients that are row-sparse if they are sums of rows.
         """
         key = tuple(wrt), tuple(rows)
-        found = self._derivatives.get(key)
-        if found is None:
+        derivative = self._derivatives.get(key)
+        if derivative is None:
             with self._lock:
-                found = self._derivatives.get(key)
-                if found is None:
-                    found = self._derivatives[key] = self._derived(key)
-        return found
+                derivative = self._derivatives.get(key)
+                if derivative is None:
+                    derivative = self._derivatives[key] = self._derived(key)
+        return derivative
 
     def _derived(self, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Derivative:
         """The derivative, which is on disk or made here."""
         record = self._record(key)
-        found = None if record is None else _stored_derivative(record, key[0], self.device)
-        if found is not None:
-            return found
+        stored = None if record is None else _stored_derivative(record, key[0], self.device)
+        if stored is not None:
+            return stored
         split = training_graphs(self.graph, key[0], self._context(), key[1])
         watch_split(self.graph, *key, self.options, split)
         return _derivative(key[0], split, self.options, self.device, record)
@@ -105,11 +105,11 @@ class Differentiable:
         """
         key = tuple(wrt)
         with self._lock:
-            found = self._gradients.get(key)
-            if found is None:
+            gradient = self._gradients.get(key)
+            if gradient is None:
                 graph = gradient_of(lowered_for_gradients(self.graph, key, self._context()), key)
-                found = self._gradients[key] = Differentiable(graph, self.options, self.device)
-        return found
+                gradient = self._gradients[key] = Differentiable(graph, self.options, self.device)
+        return gradient
 
 
 class Compiled:
@@ -190,11 +190,11 @@ def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: De
 
     def compile_backward() -> Specialization:
         graph = backward_graph(split, first.specialization.types)
-        found = _specialised(graph, last, device)
+        specialization = _specialised(graph, last, device)
         programs = [stored_as(split.forward, options, device), stored_as(graph, last, device)]
         if record is not None:
             put_record(record, _to_bytes(split, traits, programs))
-        return found
+        return specialization
 
     second, calls_python = Compiled(compile_backward, device), split.forward.calls_python()
     return Derivative(wrt, split.residuals, split.rows, traits, first, second, calls_python)

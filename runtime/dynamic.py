@@ -38,11 +38,11 @@ class Compiler(Protocol):
 
     def compile(self, graph: Graph) -> DynamicProgram: ...
 
-    def watched(self, graph: Callable[[], Graph], made: Runnable) -> Runnable:
+    def watched(self, graph: Callable[[], Graph], program: Runnable) -> Runnable:
         """The executable of a graph for callers; see `watch.py`."""
         ...
 
-    def store(self, number: int, made: DynamicProgram, loaded: LoadedProgram[Any]) -> None:
+    def store(self, number: int, program: DynamicProgram, loaded: LoadedProgram[Any]) -> None:
         """Store a dynamic program. `loaded` is its program for some types."""
         ...
 
@@ -59,11 +59,11 @@ class DynamicPrograms:
 
     def executable(self, types: Sequence[TensorType], graph: Callable[[], Graph]) -> Runnable:
         """The executable for inputs of these types. `graph` returns the computation on them, if it must be compiled."""
-        found = self._known(types)
-        if found is None:
+        program = self._known(types)
+        if program is None:
             with self._lock:
-                found = self._known(types) or self._stored(types) or self._made(types, graph())
-        return self._compiler.watched(graph, found)
+                program = self._known(types) or self._stored(types) or self._made(types, graph())
+        return self._compiler.watched(graph, program)
 
     def _known(self, types: Sequence[TensorType]) -> LoadedProgram[Any] | None:
         for dynamic in self._programs:
@@ -74,24 +74,24 @@ class DynamicPrograms:
 
     def _stored(self, types: Sequence[TensorType]) -> LoadedProgram[Any] | None:
         """The executable of a dynamic program that is only on disk."""
-        while (found := self._compiler.stored(self._count)) is not None:
-            self._add(found)
-            program = found.at(types)
+        while (dynamic := self._compiler.stored(self._count)) is not None:
+            self._add(dynamic)
+            program = dynamic.at(types)
             if program is not None:
                 return self._loaded(program)
         return None
 
     def _made(self, types: Sequence[TensorType], graph: Graph) -> LoadedProgram[Any]:
-        made = self._compiler.compile(graph)
-        program = made.at(types)
+        dynamic = self._compiler.compile(graph)
+        program = dynamic.at(types)
         assert program is not None, "the extents of a compilation satisfy its guards"
         loaded = self._loaded(program)
-        self._compiler.store(self._count, made, loaded)
-        self._add(made)
+        self._compiler.store(self._count, dynamic, loaded)
+        self._add(dynamic)
         return loaded
 
-    def _add(self, made: DynamicProgram) -> None:
-        self._programs = (*self._programs[-_REMEMBERED + 1 :], made)
+    def _add(self, dynamic: DynamicProgram) -> None:
+        self._programs = (*self._programs[-_REMEMBERED + 1 :], dynamic)
         self._count += 1
 
     def _loaded(self, program: Program) -> LoadedProgram[Any]:

@@ -128,9 +128,9 @@ class Function(ABC, Generic[S]):
         types = [(a._dtype, a._shape) for a in operands]
         device = operands[0]._storage.device if operands else device or HOST
         key = (training, device, *types)
-        found = self.known.recent.get(key)
-        if found is not None:
-            return found
+        known = self.known.recent.get(key)
+        if known is not None:
+            return known
         return self.known.get(key, lambda: self.specialise(tuple([a._type() for a in operands]), training, device))
 
 

@@ -127,10 +127,10 @@ def returned_to_the_system() -> Generator[None]:
 def _releasable(newest_first: list[Idle]) -> list[Idle]:
     """The programs that are neither among the most recently run, nor the last of an owner, nor exempt for a user."""
     seen: set[int] = set()
-    found: list[Idle] = []
+    programs: list[Idle] = []
     for number, program in enumerate(newest_first):
         owners = set(filter(is_live, program.owners())) - seen
         seen |= owners
         if number >= ALWAYS_KEPT and not owners and not _keepers.get(program):
-            found.append(program)
-    return found
+            programs.append(program)
+    return programs

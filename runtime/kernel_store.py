@@ -34,8 +34,8 @@ class KernelStore:
 
     def find(self, text: str) -> bytes | None:
         key = self._key(text)
-        found = _code.find(key) or self._library.find(text) or self._disk.get(key)
-        return found and _code.add(key, found)
+        code = _code.find(key) or self._library.find(text) or self._disk.get(key)
+        return code and _code.add(key, code)
 
     def add(self, text: str, code: bytes) -> None:
         key = self._key(text)

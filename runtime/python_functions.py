@@ -16,9 +16,9 @@ def call_on_copies(
     """The results of a function for operands in memory, and the memory's new content for the operands that it wrote.
     It gets copies, because the program reuses the memory."""
     copies = [elements(memory, type.dtype) for memory, type in zip(operands, function.inputs, strict=True)]
-    found = function(*copies)
+    results = function(*copies)
     new = [(i, as_memory(copies[i], function.inputs[i].dtype)) for i in function.writes]
-    return found, [(i, array) for i, array in new if not np.array_equal(_bytes(array), _bytes(operands[i]))]
+    return results, [(i, array) for i, array in new if not np.array_equal(_bytes(array), _bytes(operands[i]))]
 
 
 def _bytes(array: Array) -> Array:

@@ -23,15 +23,15 @@ def copy_shared_state(
     """
     memory = type(addresses[state[0]])
     spans = {i: (a, a + t.nbytes) for i, (a, t) in enumerate(zip(addresses, types, strict=False)) if type(a) is memory}
-    found: list[tuple[Address, Storage, int]] = []
+    copied: list[tuple[Address, Storage, int]] = []
     for i in state:
         begin, end = spans[i]
         if any(k != i and b < end and begin < e for k, (b, e) in spans.items()):
             block = device.allocate(end - begin)
             device.copy(block.address, begin, end - begin)
             addresses[i] = block.address
-            found.append((begin, block, end - begin))
-    return found
+            copied.append((begin, block, end - begin))
+    return copied
 
 
 def write_back(copies: Sequence[tuple[Address, Storage, int]]) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Watcher(Protocol):
     """What a tool does with programs."""
 
-    def program(self, graph: Graph, options: Options, made: Runnable) -> Runnable:
-        """What callers get instead of the program `made` of a graph."""
+    def program(self, graph: Graph, options: Options, program: Runnable) -> Runnable:
+        """What callers get instead of the program `program` of a graph."""
         ...
 
     def split(self, graph: Graph, wrt: Sequence[int], rows: Sequence[int], options: Options, split: Split) -> None:
@@ -35,9 +35,9 @@ def watch(device: Device, watcher: Watcher | None) -> None:
     _watcher, _device = watcher, device
 
 
-def watched(device: Device, graph: Callable[[], Graph], options: Options, made: Runnable) -> Runnable:
+def watched(device: Device, graph: Callable[[], Graph], options: Options, program: Runnable) -> Runnable:
     """The program for callers."""
-    return made if _watcher is None or device is not _device else _watcher.program(graph(), options, made)
+    return program if _watcher is None or device is not _device else _watcher.program(graph(), options, program)
 
 
 def watch_split(graph: Graph, wrt: Sequence[int], rows: Sequence[int], options: Options, split: Split) -> None:

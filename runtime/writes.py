@@ -44,9 +44,9 @@ _membership = _Clock()
 
 def written(storage: Storage) -> None:
     """Register an in-place write to `storage`. Fast if it is not watched."""
-    found = watched.get(id(storage))
-    if found is not None:
-        found[1] = clock.now = next(_counter)
+    entry = watched.get(id(storage))
+    if entry is not None:
+        entry[1] = clock.now = next(_counter)
 
 
 def written_at(address: Address) -> None:
@@ -104,8 +104,8 @@ class Watch:
 def _release(storages: tuple[Storage, ...]) -> None:
     with _changing:
         for storage in storages:
-            found = watched[id(storage)]
-            found[0] -= 1
-            if found[0] == 0:
+            entry = watched[id(storage)]
+            entry[0] -= 1
+            if entry[0] == 0:
                 del watched[id(storage)], _blocks[id(storage)]
         _membership.now = next(_counter)

@@ -21,8 +21,8 @@ def run(options: argparse.Namespace) -> int:
         DiskCache(limit=limit, enabled=True).evict()
     count, nbytes = cache.usage()
     if options.json:
-        found = CacheReport(folder=str(cache.folder), entries=count, bytes=nbytes, limit_bytes=cache.limit)
-        print(as_json("cache", found))
+        report = CacheReport(folder=str(cache.folder), entries=count, bytes=nbytes, limit_bytes=cache.limit)
+        print(as_json("cache", report))
     else:
         what = counted(count, "program or object", "programs and objects")
         print(f"{cache.folder}  {what}, {size(nbytes)} of at most {size(cache.limit)}")

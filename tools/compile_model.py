@@ -69,11 +69,11 @@ def _lines(report: CompileReport) -> Iterator[str]:
     """The report as text."""
     what = f"{counted(report.launches, 'launch', 'launches')}, {report.bytes / 2**20:.1f} MiB"
     yield f"compiled {report.model} to {report.folder} in {report.seconds:.2f} s ({what})"
-    found = report.rounding
-    if found is not None:
-        what = "the given inputs" if found.inputs == "given" else "random inputs"
-        far = f"{float(found.difference):.1e} of their largest element"
-        yield f"weights in {found.weights}: on {what} the outputs differ by {far}"
+    rounding = report.rounding
+    if rounding is not None:
+        what = "the given inputs" if rounding.inputs == "given" else "random inputs"
+        far = f"{float(rounding.difference):.1e} of their largest element"
+        yield f"weights in {rounding.weights}: on {what} the outputs differ by {far}"
 
 
 def _rounding(
@@ -84,5 +84,5 @@ def _rounding(
     inputs = complete_inputs(types, arrays)
     with Progress(f"comparing {model.name} with float32 weights"):
         exact = bind(replace(model, weights=DType.F32), types)(*inputs)
-        found = difference(load_compiled(options.output)(*inputs), exact, "float32 weights")
-    return Rounding(weights=options.weights, inputs="given" if arrays else "random", difference=real(found))
+        relative = difference(load_compiled(options.output)(*inputs), exact, "float32 weights")
+    return Rounding(weights=options.weights, inputs="given" if arrays else "random", difference=real(relative))

@@ -92,11 +92,11 @@ def _lines(report: DoctorReport) -> Iterator[str]:
 
 def _packages(problems: list[str]) -> dict[str, str | None]:
     """The versions of the packages that mxforge needs. None: not installed, which is a problem."""
-    found = {name: _version(name) for name in _REQUIRED}
+    packages = {name: _version(name) for name in _REQUIRED}
     problems.extend(
-        f"{name} is not installed: pip install {name}" for name, version in found.items() if version is None
+        f"{name} is not installed: pip install {name}" for name, version in packages.items() if version is None
     )
-    return found
+    return packages
 
 
 def _version(name: str) -> str | None:
@@ -171,6 +171,6 @@ def _differences() -> dict[str, float]:
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
     expected = np.einsum("nchwij,fcij->nfhw", windows, w), np.broadcast_to(windows.sum((0, 2, 3)), w.shape)
     assert weight.grad is not None
-    found = result.asnumpy(), weight.grad.asnumpy()
-    pairs = zip(("result", "gradient"), found, expected, strict=True)
+    actual = result.asnumpy(), weight.grad.asnumpy()
+    pairs = zip(("result", "gradient"), actual, expected, strict=True)
     return {what: float(np.abs(ours - wanted).max() / np.abs(wanted).max()) for what, ours, wanted in pairs}

@@ -61,8 +61,8 @@ def unary() -> None:
         getattr(nd, name)(x)
     for name, dtype in product(("abs", "sqrt", "square"), ("float64", "int32")):
         getattr(nd, name)(x.astype(dtype))
-    for given, found in product(_CASTS, repeat=2):
-        nd.ones(_SHAPE, dtype=given).astype(found)
+    for source, target in product(_CASTS, repeat=2):
+        nd.ones(_SHAPE, dtype=source).astype(target)
 
 
 def reductions() -> None:
@@ -188,10 +188,10 @@ def _train(
     trainer = gluon.Trainer(net.collect_params(), optimizer)
     for _ in range(2):
         with autograd.record():
-            found = loss(net(data), labels)
-        found.backward()
+            losses = loss(net(data), labels)
+        losses.backward()
         trainer.step(len(data))
-        found.mean().asscalar()
+        losses.mean().asscalar()
     net(data).argmax(axis=1)
 
 

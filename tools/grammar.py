@@ -382,15 +382,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _with_shapes(arguments: Sequence[str]) -> list[str]:
     """The arguments with `--input-shape` before each shape that follows another one."""
-    found: list[str] = []
+    expanded: list[str] = []
     after_shape = False
     for argument in arguments:
         is_shape = bool(_ANY_SHAPE.fullmatch(argument))
         if after_shape and is_shape:
-            found.append(_SHAPES)
-        after_shape = argument.startswith(f"{_SHAPES}=") or (is_shape and (after_shape or found[-1:] == [_SHAPES]))
-        found.append(argument)
-    return found
+            expanded.append(_SHAPES)
+        after_shape = argument.startswith(f"{_SHAPES}=") or (is_shape and (after_shape or expanded[-1:] == [_SHAPES]))
+        expanded.append(argument)
+    return expanded
 
 
 def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

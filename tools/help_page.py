@@ -30,10 +30,10 @@ def run(options: argparse.Namespace) -> int:
 
 def groups() -> dict[str, list[Path]]:
     """The pages by the captions of the table of contents, in its order."""
-    found = _GROUP.findall((DOCS / "index.md").read_text())
+    captioned = _GROUP.findall((DOCS / "index.md").read_text())
     return {
         caption: [DOCS / f"{entry}.md" for entry in entries.split() if not entry.startswith(_API)]
-        for caption, entries in found
+        for caption, entries in captioned
         if not entries.startswith(_API)
     }
 

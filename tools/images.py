@@ -51,18 +51,18 @@ def image_options(options: argparse.Namespace, inputs: Sequence[Path]) -> ImageO
 
     UsageError if some were given and none of the files `inputs` is an image.
     """
-    given = {f.name: v for f in fields(ImageOptions) if (v := getattr(options, f.name)) not in (None, False)}
-    if (given or options.preset) and not any(path.suffix.lower() in SUFFIXES for path in inputs):
-        raise UsageError(f"--{next(iter(given), 'preset')} is for images, and no --input is an image")
-    if "squash" in given and "resize" in given:
+    named = {f.name: v for f in fields(ImageOptions) if (v := getattr(options, f.name)) not in (None, False)}
+    if (named or options.preset) and not any(path.suffix.lower() in SUFFIXES for path in inputs):
+        raise UsageError(f"--{next(iter(named), 'preset')} is for images, and no --input is an image")
+    if "squash" in named and "resize" in named:
         raise UsageError("--squash stretches images to --size; --resize keeps their proportions: pass one of them")
     preset = PRESETS[options.preset] if options.preset else ImageOptions()
-    if "squash" in given or "resize" in given:
+    if "squash" in named or "resize" in named:
         preset = replace(preset, squash=False, resize=None)
-    found = replace(preset, **given)
-    if found.squash and found.size is None:
+    combined = replace(preset, **named)
+    if combined.squash and combined.size is None:
         raise UsageError("--squash stretches images to --size H,W: pass --size")
-    return found
+    return combined
 
 
 def read_image(path: Path, options: ImageOptions) -> np.ndarray:

@@ -29,30 +29,30 @@ def read_inputs(options: argparse.Namespace, names: Sequence[str]) -> dict[str, 
     UsageError for a name that is not an input of the model and for options of images without images, ToolError for a
     file that cannot be read.
     """
-    given = [_split(argument, names) for argument in options.inputs]
-    files = [(name, _files_of(path)) for name, path in given]
+    named_paths = [_split(argument, names) for argument in options.inputs]
+    files = [(name, _files_of(path)) for name, path in named_paths]
     images = image_options(options, [path for _, paths in files for path in paths])
-    found: dict[str, list[np.ndarray]] = {}
+    arrays_of: dict[str, list[np.ndarray]] = {}
     for name, paths in files:
         if paths[0].suffix.lower() == _NPZ:
             read = _read_npz(paths[0], names) if name is None else {name: _from_npz(paths[0], name)}
             for key, array in read.items():
-                _add(found, key, array, paths[0])
+                _add(arrays_of, key, array, paths[0])
             continue
-        target = name or _next_input(found, names, paths[0])
+        target = name or _next_input(arrays_of, names, paths[0])
         for path in paths:
-            _add(found, target, _read_array(path, images), path)
-    return {name: arrays[0] if len(arrays) == 1 else np.concatenate(arrays) for name, arrays in found.items()}
+            _add(arrays_of, target, _read_array(path, images), path)
+    return {name: arrays[0] if len(arrays) == 1 else np.concatenate(arrays) for name, arrays in arrays_of.items()}
 
 
 def _files_of(path: Path) -> list[Path]:
     """The file, or the images in the folder. ToolError for a folder without any."""
     if not path.is_dir():
         return [path]
-    found = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
-    if not found:
+    images = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
+    if not images:
         raise ToolError(f"{path}: the folder contains no image ({', '.join(sorted(SUFFIXES))})")
-    return found
+    return images
 
 
 def _split(argument: str, names: Sequence[str]) -> tuple[str | None, Path]:
@@ -66,8 +66,8 @@ def _split(argument: str, names: Sequence[str]) -> tuple[str | None, Path]:
     return None, Path(argument)
 
 
-def _next_input(found: Mapping[str, object], names: Sequence[str], path: Path) -> str:
-    missing = [name for name in names if name not in found]
+def _next_input(used: Mapping[str, object], names: Sequence[str], path: Path) -> str:
+    missing = [name for name in names if name not in used]
     if missing:
         return missing[0]
     if len(names) == 1 and path.suffix.lower() in SUFFIXES:
@@ -75,10 +75,10 @@ def _next_input(found: Mapping[str, object], names: Sequence[str], path: Path) -
     raise UsageError(f"{path}: all {len(names)} inputs of the model already have a file")
 
 
-def _add(found: dict[str, list[np.ndarray]], name: str, array: np.ndarray, path: Path) -> None:
-    if name in found and path.suffix.lower() not in SUFFIXES:
+def _add(arrays_of: dict[str, list[np.ndarray]], name: str, array: np.ndarray, path: Path) -> None:
+    if name in arrays_of and path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"{path}: input {name!r} already has a file")
-    before = found.setdefault(name, [])
+    before = arrays_of.setdefault(name, [])
     if before and before[0].shape[1:] != array.shape[1:]:
         sizes = f"{array.shape[1:]} differs from {before[0].shape[1:]}, the shape of the image before it"
         raise UsageError(f"{path}: {sizes} (use --size)")
@@ -144,11 +144,11 @@ def types_and_arrays(model: Model, options: argparse.Namespace) -> tuple[dict[st
     parameters without values, and for data that is not a label and has no file if other data has."""
     arrays = read_inputs(options, model.data_names)
     require_parameters(model, {**arrays, **options.shapes}, options.allow_missing)
-    given: InputShapes = {**options.shapes, **{name: (array.shape, None) for name, array in arrays.items()}}
+    shapes: InputShapes = {**options.shapes, **{name: (array.shape, None) for name, array in arrays.items()}}
     for name in model.data_names if arrays else ():
         if name not in arrays and not _is_label(name):
             raise model.missing(name)
-    return data_types(model, given), arrays
+    return data_types(model, shapes), arrays
 
 
 def complete_inputs(types: Mapping[str, TensorType], arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:

@@ -144,9 +144,9 @@ def _inspect_compiled(folder: Path, options: argparse.Namespace) -> InspectRepor
     return report
 
 
-def arguments(found: Iterable[Argument]) -> tuple[common.Argument, ...]:
+def arguments(listed: Iterable[Argument]) -> tuple[common.Argument, ...]:
     """Inputs or outputs as reports have them."""
-    return tuple(common.Argument(name=a.name, shape=a.type.shape, dtype=memory_name(a.type)) for a in found)
+    return tuple(common.Argument(name=a.name, shape=a.type.shape, dtype=memory_name(a.type)) for a in listed)
 
 
 def memory_name(type: TensorType) -> str:

@@ -64,9 +64,9 @@ def _operators(report: InspectReport) -> Iterator[str]:
 
 
 def _parameters(report: InspectReport) -> Iterator[str]:
-    found = report.parameters
-    if found is not None:
-        yield f"\nparameters  {found.arrays} arrays, {found.elements:,} elements, {size(found.bytes)}"
+    parameters = report.parameters
+    if parameters is not None:
+        yield f"\nparameters  {parameters.arrays} arrays, {parameters.elements:,} elements, {size(parameters.bytes)}"
 
 
 def _memory(report: InspectReport) -> Iterator[str]:
@@ -109,10 +109,10 @@ def _launch_table(launches: Sequence[Launch], total: float | None) -> Iterator[s
 
 def _fallbacks(report: InspectReport) -> Iterator[str]:
     """The contractions that no schedule supports, with the reason."""
-    found = [launch for launch in (*report.prepare, *report.launches) if launch.fallback]
-    if found:
-        yield f"\nplain loops ({len(found)})"
-        yield from table([(cut(launch.label), launch.fallback) for launch in found], "ll")
+    fallbacks = [launch for launch in (*report.prepare, *report.launches) if launch.fallback]
+    if fallbacks:
+        yield f"\nplain loops ({len(fallbacks)})"
+        yield from table([(cut(launch.label), launch.fallback) for launch in fallbacks], "ll")
 
 
 def _by_kind(report: InspectReport) -> Iterator[str]:
@@ -122,9 +122,11 @@ def _by_kind(report: InspectReport) -> Iterator[str]:
     kinds: dict[str, list[float]] = {}
     for launch in report.launches:
         kinds.setdefault(launch.kind, []).append(launch.seconds or 0.0)
-    found = sorted(kinds.items(), key=lambda pair: -sum(pair[1]))
+    by_time = sorted(kinds.items(), key=lambda pair: -sum(pair[1]))
     yield f"\ntime  {1e3 * total:.3f} ms, launches one by one"
-    rows = [(kind, str(len(x)), f"{1e3 * sum(x):.3f} ms", f"{100 * sum(x) / (total or 1):.1f} %") for kind, x in found]
+    rows = [
+        (kind, str(len(x)), f"{1e3 * sum(x):.3f} ms", f"{100 * sum(x) / (total or 1):.1f} %") for kind, x in by_time
+    ]
     yield from table(rows, "lrrr")
 
 

@@ -20,12 +20,12 @@ def describe_layers(model: Model, graph: Graph, program: Program) -> tuple[Layer
     products = multiply_adds(run_passes((Decompose(),), graph, Context(HOST.target, Options())))
     launches = _launches(program)
     counted: set[str] = set()
-    found: list[Layer] = []
+    layers: list[Layer] = []
     for node in graph.nodes:
         assert isinstance(node.op, Operator)
         own = [v for v in node.inputs if v.node is None and v.name in model.parameters and v.name not in counted]
         counted.update(v.name for v in own)
-        found.append(
+        layers.append(
             Layer(
                 name=node.name,
                 operator=node.op.mx_name(),
@@ -36,31 +36,31 @@ def describe_layers(model: Model, graph: Graph, program: Program) -> tuple[Layer
                 launches=tuple(launches[node.name]),
             )
         )
-    return tuple(found)
+    return tuple(layers)
 
 
 def _launches(program: Program) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
+    launches: dict[str, list[int]] = defaultdict(list)
     for number, launch in enumerate(program.computations):
         for layer in launch.layers:
-            found[program.names[layer]].append(number)
-    return found
+            launches[program.names[layer]].append(number)
+    return launches
 
 
 def multiply_adds(core: Graph) -> Counter[str]:
     """The products that the nodes of a core graph add up, by the names of layers: of convolutions, padding
     included, and of matrix products. Loops with a known number of steps count all of them."""
-    found: Counter[str] = Counter()
-    _count(core, 1, "", found)
-    return found
+    counts: Counter[str] = Counter()
+    _count(core, 1, "", counts)
+    return counts
 
 
-def _count(graph: Graph, times: int, layer: str, found: Counter[str]) -> None:
+def _count(graph: Graph, times: int, layer: str, counts: Counter[str]) -> None:
     for node in graph.nodes:
         name = layer or node.name
         if isinstance(node.op, Call):
-            _count(node.op.body, times, name, found)
+            _count(node.op.body, times, name, counts)
         elif isinstance(node.op, Scan):
-            _count(node.op.body, times * node.op.length, name, found)
+            _count(node.op.body, times * node.op.length, name, counts)
         else:
-            found[name] += times * products_of(node)
+            counts[name] += times * products_of(node)

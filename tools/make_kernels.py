@@ -62,8 +62,8 @@ def targets(level: str) -> list[CpuTarget]:
     infos = ({"flags": flags, **maker} for maker in _MAKERS)
     bases = [target_from_cpuinfo("x86_64", info, {}, threads) for info in infos for threads in (2, 1, 4, 8)]
     caches = ((48, 1024), (32, 512))
-    found = (replace(base, l1_bytes=l1 << 10, l2_bytes=l2 << 10) for base, (l1, l2) in product(bases, caches))
-    return list(dict.fromkeys(found))
+    machines = (replace(base, l1_bytes=l1 << 10, l2_bytes=l2 << 10) for base, (l1, l2) in product(bases, caches))
+    return list(dict.fromkeys(machines))
 
 
 def network_graphs(name: str) -> Iterator[Graph]:

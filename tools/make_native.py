@@ -45,12 +45,12 @@ class CompilerMissing(RuntimeError):
 def compiler(machine: str) -> str:
     """The path of gcc for an architecture. CompilerMissing names what to install."""
     name = f"{machine}-linux-gnu-gcc"
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise CompilerMissing(
             f"{name} is missing: install gcc for {machine} (Debian: gcc-{machine.replace('_', '-')}-linux-gnu)"
         )
-    return found
+    return path
 
 
 def source_digest(machine: str) -> str:
@@ -77,12 +77,12 @@ def _flags(machine: str) -> tuple[str, ...]:
 
 def write_objects() -> None:
     """Compile all objects, and write them if all compile."""
-    made = {
+    objects = {
         object_file(name, machine): compile_source(name, machine)
         for machine in MACHINES
         for name in (POOL, PYTHON_CALLS)
     }
-    for file, data in made.items():
+    for file, data in objects.items():
         write_atomically(file, data)
         print(f"{file.name}: {len(data)} bytes", file=sys.stderr)
 

@@ -77,12 +77,12 @@ def _params_file(prefix: Path, epoch: int | None, params: Path | None) -> Path |
         return named
     if epoch is not None:
         raise ToolError(f"{named}: no such file")
-    found = sorted(
+    files = sorted(
         p for p in prefix.parent.glob("*.params") if re.fullmatch(re.escape(prefix.name) + r"-\d{4}", p.stem)
     )
-    if len(found) > 1:
+    if len(files) > 1:
         raise UsageError(f"{prefix}: has parameters of several epochs: choose one with --epoch or --params")
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 def _params_of(prefix: Path, epoch: int) -> Path:

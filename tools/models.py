@@ -127,28 +127,28 @@ def _dense(name: str, array: NDArray) -> NDArray:
 # --- types of inputs --------------------------------------------------------------------------------------------------
 
 
-def data_types(model: Model, given: InputShapes, batch: int = 1) -> dict[str, TensorType]:
+def data_types(model: Model, known: InputShapes, batch: int = 1) -> dict[str, TensorType]:
     """The type of each input that is not a parameter: as given, or inferred from other inputs and parameters.
 
     A first extent that cannot be inferred is `batch`. UsageError for an input whose shape must be given, and for a name
     that is not an input.
     """
     names = model.data_names
-    for name in given:
+    for name in known:
         if name not in names:
             raise no_such_input(name, names)
-    shapes = {name: shape for name, (shape, _) in given.items()}
-    found = _infer(model, shapes, given)
-    open_batch = {n: s for n in names if n not in shapes and (s := _with_batch(found.shape(n), batch)) is not None}
+    shapes = {name: shape for name, (shape, _) in known.items()}
+    inferred = _infer(model, shapes, known)
+    open_batch = {n: s for n in names if n not in shapes and (s := _with_batch(inferred.shape(n), batch)) is not None}
     if open_batch:
-        found = _infer(model, {**shapes, **open_batch}, given)
-    return {name: _complete(name, found) for name in names}
+        inferred = _infer(model, {**shapes, **open_batch}, known)
+    return {name: _complete(name, inferred) for name in names}
 
 
 def known_shapes(model: Model) -> dict[str, tuple[int | None, ...] | None]:
     """The shapes of the inputs that are not parameters, as far as the model determines them. None: not known."""
-    found = _infer(model, {}, {})
-    shapes = {name: found.shape(name) for name in model.data_names}
+    inferred = _infer(model, {}, {})
+    shapes = {name: inferred.shape(name) for name in model.data_names}
     return {n: None if s is None else tuple(None if e is UNKNOWN else int(e) for e in s) for n, s in shapes.items()}
 
 
@@ -168,15 +168,15 @@ class _Found:
         return self.shapes.get(name)
 
 
-def _infer(model: Model, shapes: Mapping[str, Shape], given: InputShapes) -> _Found:
+def _infer(model: Model, shapes: Mapping[str, Shape], known: InputShapes) -> _Found:
     known_shapes = {n: t.shape for n, t in model.types.items()} | dict(shapes)
     known_dtypes = {n: t.dtype for n, t in model.types.items()}
-    known_dtypes |= {n: _dtype(n, d) for n, (_, d) in given.items() if d is not None}
+    known_dtypes |= {n: _dtype(n, d) for n, (_, d) in known.items() if d is not None}
     network = model.network
-    found = network.infer(known_shapes, known_dtypes)
+    types = network.infer(known_shapes, known_dtypes)
     numbers = {node.name: network.first[node] for node in network.variables}
-    inferred = {n: found.shapes.get(i) for n, i in numbers.items()}
-    return _Found(inferred, {n: found.dtypes.get(i) for n, i in numbers.items()})
+    inferred = {n: types.shapes.get(i) for n, i in numbers.items()}
+    return _Found(inferred, {n: types.dtypes.get(i) for n, i in numbers.items()})
 
 
 def _dtype(name: str, text: str) -> DType:
@@ -199,15 +199,15 @@ def _with_batch(shape: PartialShape, batch: int) -> Shape | None:
     return (batch, *rest) if is_known(rest) else None
 
 
-def _complete(name: str, found: _Found) -> TensorType:
-    shape = found.shape(name)
+def _complete(name: str, inferred: _Found) -> TensorType:
+    shape = inferred.shape(name)
     if not is_known(shape):
         listed = ",".join("?" if n is UNKNOWN else str(n) for n in shape or ())
         known = f" (only {listed})" if listed else ""
         array = f"for mxforge run, compile and bisect, an array is enough: --input {name}=FILE"
         ways = f"--input-shape {name}=D,D,... ({array})"
         raise UsageError(f"the shape of input {name!r} is not known{known}: pass {ways}")
-    return TensorType(shape, found.dtypes.get(name) or DType.F32)
+    return TensorType(shape, inferred.dtypes.get(name) or DType.F32)
 
 
 # --- programs ---------------------------------------------------------------------------------------------------------
@@ -224,8 +224,8 @@ def _identifier(name: str) -> str:
 
 def bind(model: Model, types: Mapping[str, TensorType]) -> CompiledModel:
     """The model compiled for data of these types."""
-    found = model.function().specialise(model.input_types(types), training=False)
-    return bind_executable(model, types, found.executable)
+    specialization = model.function().specialise(model.input_types(types), training=False)
+    return bind_executable(model, types, specialization.executable)
 
 
 def bind_executable(model: Model, types: Mapping[str, TensorType], executable: Runnable) -> CompiledModel:

@@ -91,8 +91,8 @@ def check_labels(outputs: Mapping[str, np.ndarray], labels: Sequence[str]) -> No
     """UsageError if there are labels, and no output has as many classes."""
     classes = {array.shape[1] for array in outputs.values() if _looks_like_classes(array)}
     if labels and len(labels) not in classes:
-        found = " or ".join(map(str, sorted(classes))) if classes else "no"
-        raise UsageError(f"--labels: the file has {len(labels)} labels, but the outputs have {found} classes")
+        counts = " or ".join(map(str, sorted(classes))) if classes else "no"
+        raise UsageError(f"--labels: the file has {len(labels)} labels, but the outputs have {counts} classes")
 
 
 def write_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> None:
@@ -123,12 +123,12 @@ def _file_name(name: str) -> str:
 
 def describe(outputs: Mapping[str, np.ndarray], show: Classes) -> tuple[Output, ...]:
     """The type and range of each output, and the best classes of its rows if it looks like scores of classes."""
-    found: list[Output] = []
+    described: list[Output] = []
     for name, array in outputs.items():
         rows = tuple(_best(row, show) for row in array) if _looks_like_classes(array) else None
         output = Output(name=name, dtype=array.dtype.name, shape=array.shape, rows=rows)
-        found.append(_with_range(output, array))
-    return tuple(found)
+        described.append(_with_range(output, array))
+    return tuple(described)
 
 
 def summary(outputs: Sequence[Output]) -> Iterator[str]:
@@ -146,9 +146,9 @@ def summary(outputs: Sequence[Output]) -> Iterator[str]:
 
 
 def _class_lines(classes: Sequence[Class]) -> Iterator[str]:
-    width = max((len(str(found.label)) for found in classes), default=0)
-    for found in classes:
-        yield f"    {found.label!s:{width}}  {float(found.value):.4g}"
+    width = max((len(str(row.label)) for row in classes), default=0)
+    for row in classes:
+        yield f"    {row.label!s:{width}}  {float(row.value):.4g}"
 
 
 def _with_range(output: Output, array: np.ndarray) -> Output:

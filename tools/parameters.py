@@ -15,17 +15,17 @@ _SUFFIXES = tuple(f"_{name}" for name in (*sorted(_ROLES), *_STATISTICS))
 _SHOWN = 3
 
 
-def require_parameters(model: Model, given: Collection[str], allow_missing: bool) -> None:
+def require_parameters(model: Model, known: Collection[str], allow_missing: bool) -> None:
     """ToolError if parameters of the model have no value, unless that is allowed; they are then inputs of the program.
 
-    `given` are the inputs that the user named: these are data, whatever they are called.
+    `known` are the inputs that the user named: these are data, whatever they are called.
     """
-    needed = [name for name in parameter_names(model) if name not in given]
+    needed = [name for name in parameter_names(model) if name not in known]
     missing = [name for name in needed if name not in model.parameters]
     if not missing or allow_missing:
         return
-    found = f"contains {len(needed) - len(missing)}" if model.params else "does not exist; it should contain all"
-    what = f"{model.params or model.searched} {found} of the {len(needed)} parameters of {model.name}"
+    content = f"contains {len(needed) - len(missing)}" if model.params else "does not exist; it should contain all"
+    what = f"{model.params or model.searched} {content} of the {len(needed)} parameters of {model.name}"
     ways = "pass their file as --params FILE, or --allow-missing to make them inputs"
     raise ToolError(f"{what}; without value: {_shown(missing)} ({ways}){see('command-line')}")
 
@@ -42,11 +42,11 @@ def parameter_names(model: Model) -> list[str]:
 
 
 def _parameters(network: Network) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for node in network.nodes:
         if node.is_variable:
             continue
         for role, entry in zip(node.input_names(), node.inputs, strict=True):
             if entry.node.is_variable and (role in _ROLES or role in node.operator.auxiliary):
-                found.add(entry.node.name)
-    return found
+                names.add(entry.node.name)
+    return names

@@ -75,7 +75,7 @@ class Value:
         return self.builder.neg(self)
 
     def __invert__(self) -> Value:
-        return self.builder.xor(self, -1 if self.type.kind != "i1" else 1)
+        return self.builder.xor(self, -1 if self.type.element != "i1" else 1)
 
 
 Operand = Value | int | float
@@ -237,7 +237,7 @@ class Arithmetic:
         type, x, y = self._pair(a, b)
         table = _FLOAT_PREDICATES if type.is_float else _INT_PREDICATES
         op = "fcmp" if type.is_float else "icmp"
-        return self.op(f"{op} {table.get(predicate, predicate)} {type.text} {x}, {y}", type.with_kind("i1"))
+        return self.op(f"{op} {table.get(predicate, predicate)} {type.text} {x}, {y}", type.with_element("i1"))
 
     def is_nan(self, a: Value) -> Value:
         return self.cmp("uno", a, a)
@@ -272,52 +272,56 @@ class Arithmetic:
 
     # Conversion
 
-    def bitcast(self, a: Value, kind: str | Type) -> Value:
-        """The same bits as another kind, lane by lane, or as another Type of the same total width."""
-        type = kind if isinstance(kind, Type) else a.type.with_kind(kind)
+    def bitcast(self, a: Value, element: str | Type) -> Value:
+        """The same bits as another element type, lane by lane, or as another Type of the same total width."""
+        type = element if isinstance(element, Type) else a.type.with_element(element)
         if type.text == a.type.text:
             return Value(a.text, type, self)
         return self.op(f"bitcast {a.type.text} {a.text} to {type.text}", type)
 
-    def cast(self, how: str, a: Value, kind: str) -> Value:
-        """LLVM's conversion instruction `how` (zext, trunc, sitofp, ...) to `kind`."""
-        type = a.type.with_kind(kind)
+    def cast(self, how: str, a: Value, element: str) -> Value:
+        """LLVM's conversion instruction `how` (zext, trunc, sitofp, ...) to `element`."""
+        type = a.type.with_element(element)
         return self.op(f"{how} {a.type.text} {a.text} to {type.text}", type)
 
-    def convert(self, a: Value, kind: str, signed: bool = True) -> Value:
-        """`a` converted to `kind` as in C: to floats rounded to nearest, to integers towards zero.
+    def convert(self, a: Value, element: str, signed: bool = True) -> Value:
+        """`a` converted to `element` as in C: to floats rounded to nearest, to integers towards zero.
 
         `signed` is the signedness of the INTEGER side (of the source if it is an integer, else of the result). To i1:
         `a != 0`; from i1: 0 or 1. Floats are converted to 8 and 16 bits through i32 and to unsigned 32 bits through
         i64, so that small negative values wrap as in C.
         """
         source = a.type
-        if source.kind == kind:
+        if source.element == element:
             return a
-        if kind == "i1":
-            return self.cmp("ne", self._widen(a) if source.kind == "bfloat" else a, 0)
+        if element == "i1":
+            return self.cmp("ne", self._widen(a) if source.element == "bfloat" else a, 0)
         if source.is_float:
-            return self._float_to_float(a, kind) if Type.of(kind).is_float else self._float_to_int(a, kind, signed)
-        if Type.of(kind).is_float:
-            return self._int_to_float(a, kind, signed and source.kind != "i1")
-        if Type.of(kind).bits < source.bits:
-            return self.cast("trunc", a, kind)
-        return self.cast("sext" if signed and source.kind != "i1" else "zext", a, kind)
+            return (
+                self._float_to_float(a, element)
+                if Type.of(element).is_float
+                else self._float_to_int(a, element, signed)
+            )
+        if Type.of(element).is_float:
+            return self._int_to_float(a, element, signed and source.element != "i1")
+        if Type.of(element).bits < source.bits:
+            return self.cast("trunc", a, element)
+        return self.cast("sext" if signed and source.element != "i1" else "zext", a, element)
 
-    def _float_to_float(self, a: Value, kind: str) -> Value:
+    def _float_to_float(self, a: Value, element: str) -> Value:
         source = a.type
         if source.bits == 16:
             wide = self._widen(a)
-            return wide if kind == "float" else self._float_to_float(wide, kind)
-        if Type.of(kind).bits == 16 and source.kind == "double":  # as in mshadow, and without a library call
-            return self._float_to_float(self.cast("fptrunc", a, "float"), kind)
-        if kind == "bfloat":
+            return wide if element == "float" else self._float_to_float(wide, element)
+        if Type.of(element).bits == 16 and source.element == "double":  # as in mshadow, and without a library call
+            return self._float_to_float(self.cast("fptrunc", a, "float"), element)
+        if element == "bfloat":
             return self._round_to_bfloat(a)
-        return self.cast("fpext" if Type.of(kind).bits > source.bits else "fptrunc", a, kind)
+        return self.cast("fpext" if Type.of(element).bits > source.bits else "fptrunc", a, element)
 
     def _widen(self, a: Value) -> Value:
         """A half or a bfloat as float, exactly."""
-        if a.type.kind == "half":
+        if a.type.element == "half":
             return self.cast("fpext", a, "float")
         return self.bitcast(self.shl(self.cast("zext", a, "i32"), 16), "float")
 
@@ -328,21 +332,21 @@ class Arithmetic:
         word = self.select(self.is_nan(a), bits | 0x400000, rounded)
         return self.bitcast(self.cast("trunc", self.lshr(word, 16), "i16"), "bfloat")
 
-    def _float_to_int(self, a: Value, kind: str, signed: bool) -> Value:
+    def _float_to_int(self, a: Value, element: str, signed: bool) -> Value:
         """Convert towards zero. A value outside the range of i32 or i64 becomes the smallest integer, as on x86 (it is
         undefined in LLVM); narrower integers are the low bits of an i32."""
         if a.type.bits == 16:
             a = self._widen(a)
-        if kind == "i64" and not signed:
-            return self.cast("fptoui", a, kind)
-        wide = "i32" if kind in ("i8", "i16") or (kind == "i32" and signed) else "i64"
+        if element == "i64" and not signed:
+            return self.cast("fptoui", a, element)
+        wide = "i32" if element in ("i8", "i16") or (element == "i32" and signed) else "i64"
         bound = 2 ** (Type.of(wide).bits - 1)
         inside = self.and_(self.cmp("ge", a, float(-bound)), self.cmp("lt", a, float(bound)))
         whole = self.cast("fptosi", self.select(inside, a, 0.0), wide)
         whole = self.select(inside, whole, -bound)
-        return whole if kind == wide else self.cast("trunc", whole, kind)
+        return whole if element == wide else self.cast("trunc", whole, element)
 
-    def _int_to_float(self, a: Value, kind: str, signed: bool) -> Value:
-        if Type.of(kind).bits == 16:
-            return self._float_to_float(self._int_to_float(a, "float", signed), kind)
-        return self.cast("sitofp" if signed else "uitofp", a, kind)
+    def _int_to_float(self, a: Value, element: str, signed: bool) -> Value:
+        if Type.of(element).bits == 16:
+            return self._float_to_float(self._int_to_float(a, "float", signed), element)
+        return self.cast("sitofp" if signed else "uitofp", a, element)

@@ -92,7 +92,7 @@ class DynamicFunction(FunctionBuilder):
         """See `FunctionBuilder.table`. A table of symbolic numbers is part of the launch's arguments."""
         if not any(map(is_symbolic, numbers)):
             return super().table(type, numbers, align)
-        words = deferred(_packed_words, type.kind, tuple(numbers))
+        words = deferred(_packed_words, type.element, tuple(numbers))
         slot = self.first + len(self.numbers)
         self.numbers += words
         return self._enter(f"getelementptr i64, ptr {self.args[0].text}, i64 {slot}", PTR)
@@ -127,11 +127,13 @@ class DynamicFunction(FunctionBuilder):
             return self._enter(f"icmp ne i64 {self._number(I64, number).text}, 0", I1)
         if not type.is_float:
             return self._enter(f"trunc i64 {self._number(I64, number).text} to {type.text}", type)
-        bits = self._number(I64, deferred(number_bits, type.kind, number)).text
-        if type.kind == "double":
+        bits = self._number(I64, deferred(number_bits, type.element, number)).text
+        if type.element == "double":
             return self._enter(f"bitcast i64 {bits} to double", type)
         low = self._enter(f"trunc i64 {bits} to i{type.bits}", type)
-        return low if type.text != type.kind else self._enter(f"bitcast i{type.bits} {low.text} to {type.text}", type)
+        return (
+            low if type.text != type.element else self._enter(f"bitcast i{type.bits} {low.text} to {type.text}", type)
+        )
 
     def _enter(self, text: str, type: Type) -> Value:
         """Append an instruction to the function's entry."""
@@ -140,20 +142,20 @@ class DynamicFunction(FunctionBuilder):
         return Value(f"%v{n}", type, self)
 
 
-def number_bits(kind: str, number: float) -> int:
+def number_bits(element: str, number: float) -> int:
     """The bits of a number rounded to a float type."""
-    if kind == "double":
+    if element == "double":
         return struct.unpack("<q", struct.pack("<d", number))[0]
-    text = scalar_constant(kind, number)
-    if kind == "float":
+    text = scalar_constant(element, number)
+    if element == "float":
         (rounded,) = struct.unpack("<d", struct.pack("<Q", int(text, 16)))
         return struct.unpack("<I", struct.pack("<f", rounded))[0]
-    return int(text.removeprefix("0xH"), 16 if kind == "half" else 10)
+    return int(text.removeprefix("0xH"), 16 if element == "half" else 10)
 
 
-def _packed_words(kind: str, numbers: Sequence[Number]) -> tuple[int, ...]:
+def _packed_words(element: str, numbers: Sequence[Number]) -> tuple[int, ...]:
     """The little-endian 64-bit words of an array of integers."""
-    raw = struct.pack(f"<{len(numbers)}{_PACKED[kind]}", *numbers)
+    raw = struct.pack(f"<{len(numbers)}{_PACKED[element]}", *numbers)
     raw += bytes(-len(raw) % 8)
     return struct.unpack(f"<{len(raw) // 8}q", raw)
 

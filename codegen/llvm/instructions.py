@@ -153,7 +153,7 @@ class Instructions(Arithmetic):
         """A constant with one number per lane."""
         if type.lanes == 1:
             return self.const(type, numbers[0])
-        lanes = ", ".join([f"{type.scalar.text} {scalar_constant(type.kind, x)}" for x in numbers])
+        lanes = ", ".join([f"{type.scalar.text} {scalar_constant(type.element, x)}" for x in numbers])
         return Value(f"<{lanes}>", type, self)
 
     def extract(self, a: Value, lane: Operand) -> Value:

@@ -52,7 +52,7 @@ class KernelModule(ModuleBuilder):
         if symbol not in self._packed:
             mask = (1 << type.bits) - 1
             self._packed[symbol] = struct.pack(
-                f"<{len(numbers)}{_PACKED[type.kind]}", *[int(n) & mask for n in numbers]
+                f"<{len(numbers)}{_PACKED[type.element]}", *[int(n) & mask for n in numbers]
             )
         return symbol
 

@@ -46,7 +46,7 @@ class NumberedFunction(FunctionBuilder):
         return name, text.replace(_BODY, f"@{name}", 1)
 
     def const(self, type: Type, number: Number) -> Value:
-        if not self._shares or type.kind != "i64":
+        if not self._shares or type.element != "i64":
             return super().const(type, number)
         value = self._read(constant(I64, number), int(number))
         return value if type is I64 else self.splat(value, type)

@@ -35,12 +35,12 @@ def emit_scalar(f: FunctionBuilder, op: ScalarOp, operands: Sequence[Value], dty
 def emit_cast(f: FunctionBuilder, value: Value, source: DType, target: DType) -> Value:
     """`value`, of dtype `source`, converted to `target`; see `FunctionBuilder.convert` for rounding."""
     integer_side = source if source.is_integer or source is DType.BOOL else target
-    return f.convert(value, type_of(target).kind, signed=integer_side.is_signed)
+    return f.convert(value, type_of(target).element, signed=integer_side.is_signed)
 
 
 def _through_float(f: FunctionBuilder, op: ScalarOp, operands: Sequence[Value], dtype: DType) -> Value:
     result = RULES[op](f, DType.F32, [f.convert(x, "float") for x in operands])
-    return f.convert(result, type_of(dtype).kind) if result.type.is_float else result
+    return f.convert(result, type_of(dtype).element) if result.type.is_float else result
 
 
 def _math(name: str) -> Rule:
@@ -105,8 +105,8 @@ def _sign(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
     """-1, 0 or 1; NaN for NaN."""
     (a,) = x
     if not dtype.is_float:
-        positive = f.convert(f.cmp("ugt" if not dtype.is_signed else "gt", a, 0), a.type.kind)
-        return positive - f.convert(f.cmp("lt", a, 0), a.type.kind) if dtype.is_signed else positive
+        positive = f.convert(f.cmp("ugt" if not dtype.is_signed else "gt", a, 0), a.type.element)
+        return positive - f.convert(f.cmp("lt", a, 0), a.type.element) if dtype.is_signed else positive
     unit = f.copysign(1.0, a)
     return f.select(f.cmp("one", a, 0.0), unit, a)
 
@@ -124,7 +124,7 @@ def _is_finite(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
 
 
 def _constant_test(f: FunctionBuilder, x: Value, answer: int) -> Value:
-    return f.const(x.type.with_kind("i1"), answer)
+    return f.const(x.type.with_element("i1"), answer)
 
 
 def _add(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:

@@ -1,8 +1,8 @@
 """The LLVM types that emitted code uses, and the exact text of their constants.
 
-A `Type` is a scalar kind and a lane count (1 = a scalar). Types are interned: `Type.of` returns the same object for the
-same kind and lanes, so they compare by identity. Pointers are opaque and always scalar, except as the result of a
-vector gep.
+A `Type` is an element type and a lane count (1 = a scalar). Types are interned: `Type.of` returns the same object for
+the same element and lanes, so they compare by identity. Pointers are opaque and always scalar, except as the result of
+a vector gep.
 
 A bfloat is emitted as an i16 that holds its bits, and conversions from and to it are integer instructions: on a
 processor without bfloat16 instructions LLVM would scalarize a masked store of `bfloat` and call `__truncsfbf2`.
@@ -32,7 +32,7 @@ _BITS = {
 }
 _PACKED = {"i8": "B", "i16": "H", "i32": "I", "i64": "Q"}
 _FLOATS = frozenset(("half", "bfloat", "float", "double"))
-_SPELLED = {"bfloat": "i16"}  # other kinds have LLVM's name
+_SPELLED = {"bfloat": "i16"}  # other elements have LLVM's name
 _MANGLED = {"half": "f16", "bfloat": "i16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
@@ -42,38 +42,38 @@ class Type:
     `text` is the type in LLVM assembly, `mangled` its part of an intrinsic's name, `bits` the width of ONE lane.
     """
 
-    __slots__ = ("bits", "is_float", "kind", "lanes", "mangled", "text")
+    __slots__ = ("bits", "element", "is_float", "lanes", "mangled", "text")
     _interned: ClassVar[dict[tuple[str, int], Type]] = {}
 
-    def __init__(self, kind: str, lanes: int) -> None:
-        scalar, spelled = _MANGLED.get(kind, kind), _SPELLED.get(kind, kind)
-        self.kind, self.lanes, self.bits, self.is_float = kind, lanes, _BITS[kind], kind in _FLOATS
+    def __init__(self, element: str, lanes: int) -> None:
+        scalar, spelled = _MANGLED.get(element, element), _SPELLED.get(element, element)
+        self.element, self.lanes, self.bits, self.is_float = element, lanes, _BITS[element], element in _FLOATS
         self.text = spelled if lanes == 1 else f"<{lanes} x {spelled}>"
         self.mangled = scalar if lanes == 1 else f"v{lanes}{scalar}"
 
     @classmethod
-    def of(cls, kind: str, lanes: int = 1) -> Type:
-        """The type of `lanes` elements of `kind` (i1 i8 i16 i32 i64 half bfloat float double ptr); ValueError for
+    def of(cls, element: str, lanes: int = 1) -> Type:
+        """The type of `lanes` elements of `element` (i1 i8 i16 i32 i64 half bfloat float double ptr); ValueError for
         others."""
-        interned = cls._interned.get((kind, lanes))
+        interned = cls._interned.get((element, lanes))
         if interned is None:
-            if kind not in _BITS or lanes < 1:
-                raise ValueError(f"no LLVM type of {lanes} lanes of {kind!r}")
-            interned = cls._interned[(kind, lanes)] = cls(kind, lanes)
+            if element not in _BITS or lanes < 1:
+                raise ValueError(f"no LLVM type of {lanes} lanes of {element!r}")
+            interned = cls._interned[(element, lanes)] = cls(element, lanes)
         return interned
 
     def with_lanes(self, lanes: int) -> Type:
-        """The same kind with another lane count."""
-        return Type.of(self.kind, lanes)
+        """The same element with another lane count."""
+        return Type.of(self.element, lanes)
 
-    def with_kind(self, kind: str) -> Type:
-        """Another kind with the same lane count."""
-        return Type.of(kind, self.lanes)
+    def with_element(self, element: str) -> Type:
+        """Another element with the same lane count."""
+        return Type.of(element, self.lanes)
 
     @property
     def scalar(self) -> Type:
         """The type of one lane."""
-        return Type.of(self.kind)
+        return Type.of(self.element)
 
     @property
     def bytes(self) -> int:
@@ -84,10 +84,10 @@ class Type:
         return self.text
 
 
-I1, I8, I16, I32, I64 = (Type.of(kind) for kind in ("i1", "i8", "i16", "i32", "i64"))
-F16, BF16, F32, F64, PTR = (Type.of(kind) for kind in ("half", "bfloat", "float", "double", "ptr"))
+I1, I8, I16, I32, I64 = (Type.of(element) for element in ("i1", "i8", "i16", "i32", "i64"))
+F16, BF16, F32, F64, PTR = (Type.of(element) for element in ("half", "bfloat", "float", "double", "ptr"))
 
-_KIND_OF_DTYPE = {
+_ELEMENT_OF_DTYPE = {
     DType.F16: "half",
     DType.BF16: "bfloat",
     DType.F32: "float",
@@ -106,41 +106,41 @@ _KIND_OF_DTYPE = {
 
 def type_of(dtype: DType, lanes: int = 1) -> Type:
     """The type in which values of `dtype` are computed; i1 for BOOL. For memory see `memory_type_of`."""
-    return Type.of(_KIND_OF_DTYPE[dtype], lanes)
+    return Type.of(_ELEMENT_OF_DTYPE[dtype], lanes)
 
 
 def memory_type_of(dtype: DType, lanes: int = 1) -> Type:
     """The type in which values of `dtype` are stored in memory: a byte for BOOL, else the type of computation."""
-    return Type.of("i8" if dtype is DType.BOOL else _KIND_OF_DTYPE[dtype], lanes)
+    return Type.of("i8" if dtype is DType.BOOL else _ELEMENT_OF_DTYPE[dtype], lanes)
 
 
 Number = int | float
 
 
-def scalar_constant(kind: str, number: Number) -> str:
-    """The exact text of `number` rounded to `kind`; integers wrap to the kind's width. ValueError if it has none.
+def scalar_constant(element: str, number: Number) -> str:
+    """The exact text of `number` rounded to `element`; integers wrap to its width. ValueError if it has none.
 
     LLVM's text of a float is the bits of the double with the same value, that of a half its bits.
     """
-    if kind == "float":
+    if element == "float":
         return f"0x{_double_bits(_round_float(number)):016X}"
-    if kind == "double":
+    if element == "double":
         return f"0x{_double_bits(float(number)):016X}"
-    if kind == "half":
+    if element == "half":
         return f"0xH{_half_bits(float(number)):04X}"
-    if kind == "bfloat":
+    if element == "bfloat":
         return str(_bfloat_bits(float(number)))
-    if kind == "i1":
+    if element == "i1":
         return "true" if number else "false"
-    if kind == "ptr":
+    if element == "ptr":
         return _null(number)
-    return _integer_constant(kind, number)
+    return _integer_constant(element, number)
 
 
-def _integer_constant(kind: str, number: Number) -> str:
+def _integer_constant(element: str, number: Number) -> str:
     if number != int(number):
-        raise ValueError(f"{number!r} is not a constant of type {kind}")
-    bits = _BITS[kind]
+        raise ValueError(f"{number!r} is not a constant of type {element}")
+    bits = _BITS[element]
     wrapped = int(number) & ((1 << bits) - 1)
     return str(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped)
 
@@ -151,7 +151,7 @@ def table_constant(type: Type, numbers: Sequence[Number]) -> str:
     if any(n != int(n) for n in numbers):
         raise ValueError(f"a table of {type.text} holds integers")
     mask = (1 << type.bits) - 1
-    raw = struct.pack(f"<{len(numbers)}{_PACKED[type.kind]}", *[int(n) & mask for n in numbers])
+    raw = struct.pack(f"<{len(numbers)}{_PACKED[type.element]}", *[int(n) & mask for n in numbers])
     spelled = raw.hex("\\")
     return f'[{len(raw)} x i8] c"{spelled and chr(92) + spelled}"'
 
@@ -205,7 +205,7 @@ def constant(type: Type, number: Number) -> str:
     if spelled is None:
         if len(_spelled) >= _REMEMBERED:
             _spelled.clear()
-        text = scalar_constant(type.kind, number)
+        text = scalar_constant(type.element, number)
         spelled = text if type.lanes == 1 else f"splat ({type.scalar.text} {text})"
         if not is_symbolic(number):
             _spelled[key] = spelled

@@ -81,9 +81,9 @@ def call_math(f: FunctionBuilder, name: str, *values: Value) -> Value:
 
 def math_symbol(module: ModuleBuilder, name: str, type: Type) -> str:
     """The symbol of math function `name` over `type`. It is emitted if the module does not have it."""
-    if type.kind not in ("float", "double"):
+    if type.element not in ("float", "double"):
         raise TypeError(f"{name} of {type.text}: convert to float first")
-    single = type.kind == "float"
+    single = type.element == "float"
     full_name = f"{'vm' if single else 'vm64'}.{name}.v{type.lanes}"
     if not module.has_function(full_name):
         parameters = [(f"x{k}", type, "") for k in range(ARITY[name])]

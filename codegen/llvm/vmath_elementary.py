@@ -307,7 +307,7 @@ def rint(f: FunctionBuilder, x: Value) -> Value:
 def round(f: FunctionBuilder, x: Value) -> Value:
     """To the nearest integer, halves away from zero."""
     below_half = 0.5 - 2.0 ** (
-        -25 if x.type.kind == "float" else -54
+        -25 if x.type.element == "float" else -54
     )  # the largest number below 1/2: so 0.49999997 gives 0
     return trunc(f, x + f.copysign(below_half, x))
 

@@ -257,40 +257,40 @@ class _Reader:
         """Push an instance, which has no state yet."""
         if not isinstance(cls, Name) or cls.new is None or arguments != ():
             raise UnpicklingError("an instance of something that is not one of the allowed classes")
-        made = cls.new()
-        self.stack.append(made)
-        if not isinstance(made, Unfinished):
-            self.stateless[id(made)] = made
+        created = cls.new()
+        self.stack.append(created)
+        if not isinstance(created, Unfinished):
+            self.stateless[id(created)] = created
 
     def build(self) -> None:
         """Give its state to the object below. Only objects of `create` and `Unfinished` objects take a state, once."""
-        made, state = self.top(2)
+        built, state = self.top(2)
         _value(state)
-        if isinstance(made, Unfinished):
+        if isinstance(built, Unfinished):
             self.copy(list(state.values()) if isinstance(state, dict) else ())
-            self.finish(made, made.finish(state))
-        elif self.stateless.pop(id(made), None) is not None:
-            _set_state(made, state)
-            self.stack.append(made)
+            self.finish(built, built.finish(state))
+        elif self.stateless.pop(id(built), None) is not None:
+            _set_state(built, state)
+            self.stack.append(built)
         else:
-            raise UnpicklingError(f"a state of an object of type {type(made).__name__}")
+            raise UnpicklingError(f"a state of an object of type {type(built).__name__}")
 
-    def finish(self, made: Unfinished, value: Any) -> None:
+    def finish(self, unfinished: Unfinished, value: Any) -> None:
         self.stack.append(value)
-        for place in made.places:
-            if self.memo[place] is made:
+        for place in unfinished.places:
+            if self.memo[place] is unfinished:
                 self.memo[place] = value
 
 
-def _set_state(made: Any, state: Any) -> None:
+def _set_state(instance: Any, state: Any) -> None:
     """As `pickle` does, without setting attributes that the object does not store itself."""
     if isinstance(state, dict):
         for key in state:
             _of_type(key, str)
-    if hasattr(made, "__setstate__"):
-        made.__setstate__(state)
+    if hasattr(instance, "__setstate__"):
+        instance.__setstate__(state)
     else:
-        vars(made).update(_of_type(state, dict))
+        vars(instance).update(_of_type(state, dict))
 
 
 _LITERALS = frozenset(
@@ -302,8 +302,8 @@ _LITERALS = frozenset(
 
 def _pushing(make: Callable[[_Reader], Any]) -> Callable[[_Reader, Any], None]:
     def run(reader: _Reader, _: Any) -> None:
-        made = make(reader)  # it can replace the stack
-        reader.stack.append(made)
+        pushed = make(reader)  # it can replace the stack
+        reader.stack.append(pushed)
 
     return run
 

@@ -60,11 +60,11 @@ def _parse(text: str | bytes) -> Any:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
         raise ArtifactError(f"the key {_short(key)} appears twice in one object")
-    return found
+    return fields
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -88,14 +88,14 @@ class _Reader:
         return value
 
     def fields(self, value: Any, known: Mapping[str, bool], what: str) -> dict[str, Any]:
-        found = self.typed(value, dict, what)
-        for name in found:
+        fields = self.typed(value, dict, what)
+        for name in fields:
             if name not in known:
                 self.fail(f"unknown field {name!r}; known are {', '.join(known)}")
         for name, required in known.items():
-            if required and name not in found:
+            if required and name not in fields:
                 self.fail(f"the field {name!r} is missing")
-        return found
+        return fields
 
     def number(self, value: Any, below: int, what: str) -> int:
         if not 0 <= self.typed(value, int, what) < below:

@@ -99,8 +99,8 @@ def hide_keys(draft: _Draft) -> None:
 def _variable_input(draft: _Draft, number: int, name: str) -> int | None:
     """The node number of an operator's input `name`, if it is a variable; otherwise None."""
     named = zip(draft.names_of_inputs(number), draft.inputs[number], strict=False)
-    found = next((entry.node_id for input_name, entry in named if name and input_name == name), None)
-    return found if found is not None and draft.nodes[found].is_variable else None
+    position = next((entry.node_id for input_name, entry in named if name and input_name == name), None)
+    return position if position is not None and draft.nodes[position].is_variable else None
 
 
 def add_missing_inputs(draft: _Draft) -> None:

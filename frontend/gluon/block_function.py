@@ -90,24 +90,28 @@ class BlockFunction:
         parameters = self._parameters_on(data[0]._context)
         arrays = parameters.inputs(data)
         if self._hook is not None:
-            found = self._hook.function.specialization_for(arrays)
-            return self._hook.report(arrays, found.call(arrays, parameters.version.stamp))
-        found = self.function.specialization_for(arrays)
-        if found.types and self._has_paths:
-            self._remember(data, parameters, found)
-        return found.call(arrays, parameters.version.stamp)
+            specialization = self._hook.function.specialization_for(arrays)
+            return self._hook.report(arrays, specialization.call(arrays, parameters.version.stamp))
+        specialization = self.function.specialization_for(arrays)
+        if specialization.types and self._has_paths:
+            self._remember(data, parameters, specialization)
+        return specialization.call(arrays, parameters.version.stamp)
 
-    def _remember(self, data: Sequence[NDArray], parameters: _ContextParameters, found: SymbolSpecialization) -> None:
+    def _remember(
+        self, data: Sequence[NDArray], parameters: _ContextParameters, specialization: SymbolSpecialization
+    ) -> None:
         """Keep a fast path for calls of this signature, until the parameters have other types."""
         if modes.recording:
             make = parameters.recorded_path
-        elif not (self.function.calls_python or found.state):  # asking for the state compiles it
+        elif not (self.function.calls_python or specialization.state):  # asking for the state compiles it
             make = parameters.fast_path
         else:
             return
         paths = self._by_mode[modes.recording, modes.training]
         key = _key_of(data)
-        remember(paths, key, parameters.owner, lambda: as_path(self._structured(make(found)), parameters.owner))
+        remember(
+            paths, key, parameters.owner, lambda: as_path(self._structured(make(specialization)), parameters.owner)
+        )
 
     def _structured(self, path: Callable[..., Any]) -> Callable[..., Any]:
         """A fast path that returns what the block does: an array, or nested lists."""
@@ -143,10 +147,10 @@ class BlockFunction:
             return None
 
     def _parameters_on(self, context: Context) -> _ContextParameters:
-        found = self._by_context.get(context)
-        if found is None:
-            found = self._by_context[context] = _ContextParameters(self.slots, self._arguments, context)
-        return found
+        parameters = self._by_context.get(context)
+        if parameters is None:
+            parameters = self._by_context[context] = _ContextParameters(self.slots, self._arguments, context)
+        return parameters
 
 
 class _OpHook(Monitored):
@@ -154,7 +158,7 @@ class _OpHook(Monitored):
 
     callback: Callable[..., Any]
 
-    def report(self, arrays: Sequence[NDArray], found: Sequence[NDArray]) -> list[NDArray]:
+    def report(self, arrays: Sequence[NDArray], results: Sequence[NDArray]) -> list[NDArray]:
         """Pass inputs and outputs to the callback under MXNet's names: outputs that are read, and in recorded calls the
         hidden ones, which gradients read. Returns the results of the symbol."""
         from ...ir.dialects.mx.monitored_names import NAMED_OUTPUTS, monitored_names
@@ -165,13 +169,13 @@ class _OpHook(Monitored):
             names = monitored_names(node.operator, len(node.inputs)) if self.operands else ()
             for name, entry in zip(names, node.inputs, strict=False):
                 variable = entry.node.is_variable
-                value = arrays[self.places[entry.node]] if variable else found[self.numbers[entry.node, entry.index]]
+                value = arrays[self.places[entry.node]] if variable else results[self.numbers[entry.node, entry.index]]
                 self.callback(f"{node.name}_{name}".encode(), operator, value)
             for i in range(node.num_outputs if modes.recording else node.visible_outputs):
                 if i >= node.visible_outputs or (node, i) in read:
                     name = node.output_name(i) if node.op in NAMED_OUTPUTS else f"{node.name}_{i}"
-                    self.callback(name.encode(), operator, found[self.numbers[node, i]])
-        return list(found[len(found) - len(self.heads) :])
+                    self.callback(name.encode(), operator, results[self.numbers[node, i]])
+        return list(results[len(results) - len(self.heads) :])
 
 
 def _key_of(data: Sequence[NDArray]) -> Any:
@@ -238,16 +242,22 @@ class _ContextParameters:
         except RuntimeError as error:
             raise DeviceError(str(error)) from None
 
-    def fast_path(self, found: SymbolSpecialization) -> Callable[..., Any]:
+    def fast_path(self, specialization: SymbolSpecialization) -> Callable[..., Any]:
         """A specialization as a function of the data."""
-        operands, results = with_key(self._operands, found), new_results(found.types)
+        operands, results = with_key(self._operands, specialization), new_results(specialization.types)
         form = Form(self._arguments, operands, results, len(results), bound=bool(self._params))
-        return fast_path(form, found, **(self._bound(found) if self._params else {"run": direct_call(found)}))
+        return fast_path(
+            form,
+            specialization,
+            **(self._bound(specialization) if self._params else {"run": direct_call(specialization)}),
+        )
 
-    def _bound(self, found: Specialization) -> dict[str, Any]:
+    def _bound(self, specialization: Specialization) -> dict[str, Any]:
         """The constants of fast paths that run a program with these parameters."""
         owner = self.owner
-        places = [(at, int(name[1:])) for at, name in enumerate(with_key(self._operands, found)) if name[0] == "p"]
+        places = [
+            (at, int(name[1:])) for at, name in enumerate(with_key(self._operands, specialization)) if name[0] == "p"
+        ]
         addresses: tuple[Any, ...] | None = None
         prepared: object = None
         call: BoundCall
@@ -262,7 +272,7 @@ class _ContextParameters:
             if self.owner is not owner:
                 raise DeviceError("the parameters have other types")
             if self._addresses is not addresses:
-                call = bound_call(found, {at: self.arrays[i]._address for at, i in places})
+                call = bound_call(specialization, {at: self.arrays[i]._address for at, i in places})
                 addresses, prepared = self._addresses, None
             stamp = self.version.stamp
             if call.prepare is not None and prepared is not stamp:
@@ -272,19 +282,21 @@ class _ContextParameters:
 
         return {"bind": bind, "context": self.context, "parameters": self.arrays}
 
-    def path_by(self, found: SymbolSpecialization, wrt: tuple[int, ...]) -> Callable[..., Any] | None:
+    def path_by(self, specialization: SymbolSpecialization, wrt: tuple[int, ...]) -> Callable[..., Any] | None:
         """The fast path of recorded calls with gradients by the inputs `wrt`; see `recorded_calls.path_by`."""
         bound = self._bound if self._params else None
-        return path_by(found.differentiable, wrt, self._operands, self._arguments, len(found.types), bound)
+        return path_by(
+            specialization.differentiable, wrt, self._operands, self._arguments, len(specialization.types), bound
+        )
 
-    def recorded_path(self, found: SymbolSpecialization) -> Callable[..., Any]:
+    def recorded_path(self, specialization: SymbolSpecialization) -> Callable[..., Any]:
         """As `fast_path`, for calls that a tape records."""
         version, owner, refresh, variables = self.version, self.owner, self.refresh_for_path, self._variables
-        data = [(i, which) for i, which in self._data if found.signature[i].dtype.has_cotangent]
-        paths = _RecordedPaths(self, found)
+        data = [(i, which) for i, which in self._data if specialization.signature[i].dtype.has_cotangent]
+        paths = _RecordedPaths(self, specialization)
         known = paths.of_parameters([])
 
-        def call(*given: NDArray) -> Any:
+        def call(*arrays: NDArray) -> Any:
             nonlocal known
             if variables:
                 if version.checked != clock.now:
@@ -297,12 +309,12 @@ class _ContextParameters:
             entries, path, on_tape = known
             more: list[tuple[int, Entry]] = []
             for i, which in data:
-                entry = getattr(given[which], "_entry", None)
+                entry = getattr(arrays[which], "_entry", None)
                 if entry is not None and entry[0].pull is not None:
                     more.append((i, entry))
             if more:
                 path, on_tape = paths.of(more, entries)
-            return path(on_tape, *given)
+            return path(on_tape, *arrays)
 
         return call
 
@@ -310,8 +322,8 @@ class _ContextParameters:
 class _RecordedPaths:
     """The fast paths of recorded calls of a specialization, by the inputs that a gradient is by."""
 
-    def __init__(self, parameters: _ContextParameters, found: SymbolSpecialization) -> None:
-        self._parameters, self._found = parameters, found
+    def __init__(self, parameters: _ContextParameters, specialization: SymbolSpecialization) -> None:
+        self._parameters, self._specialization = parameters, specialization
         self._paths: dict[tuple[int, ...], Callable[..., Any]] = {(): self._slow}
 
     def of_parameters(self, entries: Sequence[Entry | None]) -> tuple[Any, Callable[..., Any], tuple[Entry, ...]]:
@@ -338,13 +350,13 @@ class _RecordedPaths:
                 return self._slow, ()
         path = self._paths.get(wrt)
         if path is None:
-            path = self._paths[wrt] = self._parameters.path_by(self._found, wrt) or self._slow
+            path = self._paths[wrt] = self._parameters.path_by(self._specialization, wrt) or self._slow
         return path, on_tape
 
     def _slow(self, _: tuple[Entry, ...], *data: NDArray) -> Any:
         """A call that has no fast path."""
         arrays = self._parameters.inputs(data)
-        results = self._found.call(arrays, self._parameters.version.stamp)
+        results = self._specialization.call(arrays, self._parameters.version.stamp)
         return results if len(results) > 1 else results[0]
 
 

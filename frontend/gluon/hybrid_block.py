@@ -176,11 +176,11 @@ class HybridBlock(Block):
             arguments, _, states = getattr(out, function)(**known)
         if arguments is None:
             raise ValueError(str(caught[0].message))
-        found = dict(zip(out.list_arguments(), arguments, strict=True))
-        found.update(zip(out.list_auxiliary_states(), states, strict=True))
+        inferred = dict(zip(out.list_arguments(), arguments, strict=True))
+        inferred.update(zip(out.list_auxiliary_states(), states, strict=True))
         for name, param in self.collect_params().items():
-            if name in found:
-                setattr(param, attr, found[name])
+            if name in inferred:
+                setattr(param, attr, inferred[name])
 
     def infer_shape(self, *args: Any) -> None:
         """Infer unknown extents of all parameters from the shapes of `args`."""

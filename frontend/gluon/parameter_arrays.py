@@ -80,10 +80,10 @@ class ParameterArrays:
             raise RuntimeError(
                 f"Cannot get row_sparse data for Parameter '{self.name}' when no Trainer is created with it."
             )
-        found = self._check_and_get(arr_list, ctx)
+        array = self._check_and_get(arr_list, ctx)
         with autograd.pause():
-            self._trainer._row_sparse_pull(self, found, row_id)
-        return found
+            self._trainer._row_sparse_pull(self, array, row_id)
+        return array
 
     def list_ctx(self) -> list[Context]:
         """The contexts of the arrays, or the contexts of the deferred initialization."""
@@ -146,10 +146,10 @@ class ParameterArrays:
     def list_grad(self) -> list[NDArray]:
         """The gradient arrays on all contexts. They are zero before the first backward pass."""
         self._check_and_get(self._data, list)
-        found = self._grad
-        if found is None:
+        gradients = self._grad
+        if gradients is None:
             raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
-        return list(found)
+        return list(gradients)
 
     @property
     def _grad(self) -> list[NDArray] | None:
@@ -238,12 +238,12 @@ class ParameterArrays:
 
 def _context_map(contexts: Sequence[Context]) -> list[list[int | None]]:
     """The index of each context in `contexts`, at [device_typeid & 1][device_id]: GPUs are in row 0, CPUs in row 1."""
-    found: list[list[int | None]] = [[], []]
+    rows: list[list[int | None]] = [[], []]
     for number, ctx in enumerate(contexts):
-        row = found[ctx.device_typeid & 1]
+        row = rows[ctx.device_typeid & 1]
         row.extend([None] * (ctx.device_id + 1 - len(row)))
         row[ctx.device_id] = number
-    return found
+    return rows
 
 
 def as_contexts(ctx: Any) -> list[Context]:

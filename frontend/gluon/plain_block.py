@@ -103,12 +103,12 @@ class Block:
         """The parameters of the block and all its children, or only names that match the regular expression
         `select`."""
         self._check_container_with_block()
-        found = ParameterDict(self._params.prefix)
+        parameters = ParameterDict(self._params.prefix)
         pattern = re.compile(select) if select else None
-        found.update({n: p for n, p in self.params.items() if pattern is None or pattern.match(n)})
+        parameters.update({n: p for n, p in self.params.items() if pattern is None or pattern.match(n)})
         for child in self._children.values():
-            found.update(child.collect_params(select=select))
-        return found
+            parameters.update(child.collect_params(select=select))
+        return parameters
 
     def _check_container_with_block(self) -> None:
         children = set(self._children.values())
@@ -125,10 +125,10 @@ class Block:
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
         """All parameters by structural name: attributes and child names joined by dots, `0.weight`."""
         dotted = f"{prefix}." if prefix else ""
-        found = {dotted + name: param for name, param in self._reg_params.items()}
+        parameters = {dotted + name: param for name, param in self._reg_params.items()}
         for name, child in self._children.items():
-            found.update(child._collect_params_with_prefix(dotted + name))
-        return found
+            parameters.update(child._collect_params_with_prefix(dotted + name))
+        return parameters
 
     def save_parameters(self, filename: str | os.PathLike[str], deduplicate: bool = False) -> None:
         """Write all parameters under structural names (`0.weight`). `deduplicate` writes shared ones once."""

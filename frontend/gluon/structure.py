@@ -81,8 +81,8 @@ def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
     flat: list[Any] = []
     formats: list[Any] = []
     for arg in args:
-        found, form = flatten(arg, what)
-        flat.extend(found)
+        items, form = flatten(arg, what)
+        flat.extend(items)
         formats.append(form)
     return flat, formats
 
@@ -104,8 +104,8 @@ def _regroup(args: list[Any], form: Any) -> tuple[Any, list[Any]]:
         return (args[0], args[1:]) if form == 0 else (args[:form], args[form:])
     grouped: list[Any] = []
     for inner in form:
-        found, args = _regroup(args, inner)
-        grouped.append(found)
+        group, args = _regroup(args, inner)
+        grouped.append(group)
     return grouped, args
 
 
@@ -121,8 +121,8 @@ def same_format(form: Any, stored: Any) -> bool:
 
 def kinds_and_first(args: Any) -> tuple[bool, bool, set[Any], Any]:
     """The results of `kinds_in`, and the context of the first array or None."""
-    found = [arg for arg in flatten(args, "input")[0] if isinstance(arg, NDArray)]
-    return *kinds_in(args), found[0].context if found else None
+    arrays = [arg for arg in flatten(args, "input")[0] if isinstance(arg, NDArray)]
+    return *kinds_in(args), arrays[0].context if arrays else None
 
 
 def kinds_in(args: Any) -> tuple[bool, bool, set[Any]]:
@@ -133,6 +133,6 @@ def kinds_in(args: Any) -> tuple[bool, bool, set[Any]]:
         return True, False, set()
     if not isinstance(args, list | tuple):
         return False, False, set()
-    found = [kinds_in(arg) for arg in args]
-    contexts = {ctx for _, _, inner in found for ctx in inner}
-    return any(s for s, _, _ in found), any(a for _, a, _ in found), contexts
+    inner_kinds = [kinds_in(arg) for arg in args]
+    contexts = {ctx for _, _, inner in inner_kinds for ctx in inner}
+    return any(s for s, _, _ in inner_kinds), any(a for _, a, _ in inner_kinds), contexts

@@ -67,8 +67,8 @@ def _print(rows: list[tuple[str, str, int]], counts: dict[str, int]) -> None:
 
 def _shapes(value: Any) -> str:
     """The shapes of nested arrays as text, without the brackets of the outermost list."""
-    found = _nested(value)
-    return str(found)[1:-1] if isinstance(found, list) else str(found)
+    nested = _nested(value)
+    return str(nested)[1:-1] if isinstance(nested, list) else str(nested)
 
 
 def _nested(value: Any) -> Any:

@@ -144,6 +144,6 @@ def _dtypes(out: Symbol, variables: Sequence[Symbol]) -> dict[str, Any]:
     if None in known.values():
         return {}
     arguments, _, states = out.infer_type_partial(**{n: d for n, d in known.items() if n in out.list_inputs()})
-    found = dict(zip(out.list_arguments(), arguments, strict=True))
-    found.update(zip(out.list_auxiliary_states(), states, strict=True))
-    return {} if None in found.values() else found
+    dtypes = dict(zip(out.list_arguments(), arguments, strict=True))
+    dtypes.update(zip(out.list_auxiliary_states(), states, strict=True))
+    return {} if None in dtypes.values() else dtypes

@@ -67,13 +67,13 @@ class Trainer:
         """The contexts of all parameters. Raises AssertionError if they differ."""
         contexts: list[Context] | None = None
         for param in self._params:
-            found = param.list_ctx()
-            if contexts is not None and contexts != found:
+            own = param.list_ctx()
+            if contexts is not None and contexts != own:
                 raise AssertionError(
                     "All Parameters must be initialized on the same set of contexts, but Parameter "
-                    f"{param.name} is initialized on {found} while previous Parameters are initialized on {contexts}."
+                    f"{param.name} is initialized on {own} while previous Parameters are initialized on {contexts}."
                 )
-            contexts = found
+            contexts = own
         return contexts or []
 
     def _init_optimizer(self, optimizer: Any, optimizer_params: dict[str, Any]) -> None:

@@ -163,6 +163,6 @@ def _mapped(src: NDArray, matrix: np.ndarray) -> NDArray:
     colors = colors_of(src)
     if colors is None:
         return nd.dot(src, nd.array(matrix.T))
-    made = empty_like(colors)
-    codec.map_colors(colors, matrix, made._memory())
-    return made
+    mapped = empty_like(colors)
+    codec.map_colors(colors, matrix, mapped._memory())
+    return mapped

@@ -65,16 +65,16 @@ def color_augmenters(
     brightness: float, contrast: float, saturation: float, hue: float, pca_noise: float, rand_gray: float
 ) -> list[Augmenter]:
     """The random changes of colours whose ranges are not 0."""
-    found: list[Augmenter] = []
+    augmenters: list[Augmenter] = []
     if brightness or contrast or saturation:
-        found.append(ColorJitterAug(brightness, contrast, saturation))
+        augmenters.append(ColorJitterAug(brightness, contrast, saturation))
     if hue:
-        found.append(HueJitterAug(hue))
+        augmenters.append(HueJitterAug(hue))
     if pca_noise > 0:
-        found.append(LightingAug(pca_noise, COLOR_DEVIATIONS, COLOR_COMPONENTS))
+        augmenters.append(LightingAug(pca_noise, COLOR_DEVIATIONS, COLOR_COMPONENTS))
     if rand_gray > 0:
-        found.append(RandomGrayAug(rand_gray))
-    return found
+        augmenters.append(RandomGrayAug(rand_gray))
+    return augmenters
 
 
 def normalizers(mean: Any, std: Any, classes: tuple[type, ...]) -> list[Augmenter]:

@@ -24,8 +24,8 @@ def CreateMultiRandCropAugmenter(
 
     An argument is a value for all of them, or a list with a value for each.
     """
-    given = (min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts)
-    columns = [values if isinstance(values, list) else [values] for values in given]
+    parameters = (min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts)
+    columns = [values if isinstance(values, list) else [values] for values in parameters]
     count = max(map(len, columns))
     assert all(len(column) in (1, count) for column in columns), "lists of different lengths"
     rows = zip(*(column * (count // len(column)) for column in columns), strict=True)

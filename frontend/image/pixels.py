@@ -45,6 +45,6 @@ def image_from(pixels: np.ndarray, dtype: Any = None) -> NDArray:
 
     It is a copy because the memory of arrays is reused: the system's allocator maps new pages for each large image.
     """
-    made = empty(pixels.shape, ctx=_HOST, dtype=pixels.dtype if dtype is None else dtype)
-    made._memory()[...] = pixels
-    return made
+    image = empty(pixels.shape, ctx=_HOST, dtype=pixels.dtype if dtype is None else dtype)
+    image._memory()[...] = pixels
+    return image

@@ -23,24 +23,24 @@ class Load:
         self.verbose = verbose
 
     def __call__(self, name: str, arr: NDArray) -> None:
-        found = self.param.get(str(name))
-        if found is None and self.default_init is None:
+        loaded = self.param.get(str(name))
+        if loaded is None and self.default_init is None:
             raise AssertionError(
                 f"Cannot Initialize {name}. Not found in loaded param and no default Initializer is provided."
             )
-        if found is None:
+        if loaded is None:
             self.default_init(name, arr)
-        elif arr.shape != found.shape:
+        elif arr.shape != loaded.shape:
             raise AssertionError(
                 f"Parameter {name} cannot be initialized from loading. "
-                f"Shape mismatch, target {arr.shape} vs loaded {found.shape}"
+                f"Shape mismatch, target {arr.shape} vs loaded {loaded.shape}"
             )
         else:
-            arr[:] = found
+            arr[:] = loaded
         if self.verbose:
             import logging
 
-            logging.info("Initialized %s by %s", name, "default" if found is None else "loading")
+            logging.info("Initialized %s by %s", name, "default" if loaded is None else "loading")
 
 
 class Mixed:

@@ -45,11 +45,11 @@ class Row(NamedTuple):
 class CSVRows:
     """The examples of the files of a CSVIter, in order."""
 
-    def __init__(self, name: str, given: CSVParameters, dtype: np.dtype[Any]) -> None:
+    def __init__(self, name: str, parameters: CSVParameters, dtype: np.dtype[Any]) -> None:
         self._name, self._dtype = name, dtype
-        self._data = data_files(name, given.data_csv), prod(given.data_shape)
-        has_labels = given.label_csv != "NULL"
-        self._labels = (data_files(name, given.label_csv), prod(given.label_shape)) if has_labels else None
+        self._data = data_files(name, parameters.data_csv), prod(parameters.data_shape)
+        has_labels = parameters.label_csv != "NULL"
+        self._labels = (data_files(name, parameters.label_csv), prod(parameters.label_shape)) if has_labels else None
         self.rewind()
 
     def rewind(self) -> None:
@@ -114,15 +114,17 @@ class CSVStream(RowStream[Row]):
     zeros.
     """
 
-    def __init__(self, name: str, given: CSVParameters) -> None:
-        dtype = np.dtype(given.dtype or "float32")
+    def __init__(self, name: str, parameters: CSVParameters) -> None:
+        dtype = np.dtype(parameters.dtype or "float32")
         require(name, dtype.name in ("float32", "int32", "int64"), f"dtype={dtype.name!r} is not supported")
-        rows = CSVRows(name, given, dtype)
-        super().__init__(name, given.prefetch_buffer, Rounds(name, rows, given.batch_size, given.round_batch))
-        labels = () if given.label_shape == (1,) else given.label_shape
-        self._data = np.zeros((given.batch_size, *given.data_shape), dtype)
-        self._label = np.zeros((given.batch_size, *labels), dtype)
-        self._index = np.zeros(given.batch_size, np.uint64)
+        rows = CSVRows(name, parameters, dtype)
+        super().__init__(
+            name, parameters.prefetch_buffer, Rounds(name, rows, parameters.batch_size, parameters.round_batch)
+        )
+        labels = () if parameters.label_shape == (1,) else parameters.label_shape
+        self._data = np.zeros((parameters.batch_size, *parameters.data_shape), dtype)
+        self._label = np.zeros((parameters.batch_size, *labels), dtype)
+        self._index = np.zeros(parameters.batch_size, np.uint64)
 
     def assemble(self, examples: list[Row], missing: int) -> Batch:
         n = len(examples)
@@ -135,8 +137,8 @@ class CSVStream(RowStream[Row]):
         return Batch(array(self._data, dtype=dtype), array(self._label, dtype=dtype), missing, self._index.copy())
 
 
-def _make(name: str, given: CSVParameters, arguments: Mapping[str, Any]) -> MXDataIter:
-    return MXDataIter(CSVStream(name, given), **arguments)
+def _make(name: str, parameters: CSVParameters, arguments: Mapping[str, Any]) -> MXDataIter:
+    return MXDataIter(CSVStream(name, parameters), **arguments)
 
 
 CSVIter = iterator_function(

@@ -148,38 +148,38 @@ class Objects:
 class DetectionAugmenter:
     """Changes an image and its labels with MXNet's parameters. `random` is the source of an image's random numbers."""
 
-    def __init__(self, name: str, given: DetectionAugmentParameters) -> None:
-        self._given = given
-        self._size = given.data_shape[1], given.data_shape[2]
-        require_method(name, given.inter_method)
-        self._samplers = [_sampler(name, given, i) for i in range(given.num_crop_sampler)]
+    def __init__(self, name: str, parameters: DetectionAugmentParameters) -> None:
+        self._parameters = parameters
+        self._size = parameters.data_shape[1], parameters.data_shape[2]
+        require_method(name, parameters.inter_method)
+        self._samplers = [_sampler(name, parameters, i) for i in range(parameters.num_crop_sampler)]
 
     def __call__(
         self, image: np.ndarray, label: np.ndarray, random: Random, where: str
     ) -> tuple[np.ndarray, np.ndarray]:
-        given = self._given
-        if given.resize != -1:
-            image = resized_shorter_edge(image, given.resize, given.inter_method, random)
+        parameters = self._parameters
+        if parameters.resize != -1:
+            image = resized_shorter_edge(image, parameters.resize, parameters.inter_method, random)
         objects = Objects(label, where)
         image = self._recolour(image, random)
-        if random.random() < given.rand_mirror_prob:
+        if random.random() < parameters.rand_mirror_prob:
             objects.flip()
             image = image[:, ::-1]
-        if given.max_pad_scale > 1 and random.random() < given.rand_pad_prob:
+        if parameters.max_pad_scale > 1 and random.random() < parameters.rand_pad_prob:
             image = self._pad(image, objects, random)
-        if random.random() < given.rand_crop_prob:
+        if random.random() < parameters.rand_crop_prob:
             image = self._crop(image, objects, random)
         return self._fit(image, random), objects.label()
 
     def _recolour(self, image: np.ndarray, random: Random) -> np.ndarray:
-        given = self._given
+        parameters = self._parameters
         hue, saturation, lightness, contrast = (
             random.uniform(-bound, bound) if random.random() < probability else 0
             for bound, probability in (
-                (given.max_random_hue, given.random_hue_prob),
-                (given.max_random_saturation, given.random_saturation_prob),
-                (given.max_random_illumination, given.random_illumination_prob),
-                (given.max_random_contrast, given.random_contrast_prob),
+                (parameters.max_random_hue, parameters.random_hue_prob),
+                (parameters.max_random_saturation, parameters.random_saturation_prob),
+                (parameters.max_random_illumination, parameters.random_illumination_prob),
+                (parameters.max_random_contrast, parameters.random_contrast_prob),
             )
         )
         if int(hue) or int(saturation) or int(lightness):
@@ -187,7 +187,7 @@ class DetectionAugmenter:
         return pixels.scale_values(image, contrast + 1) if abs(contrast) > _SMALLEST_CONTRAST else image
 
     def _pad(self, image: np.ndarray, objects: Objects, random: Random) -> np.ndarray:
-        scale = random.uniform(1, self._given.max_pad_scale)
+        scale = random.uniform(1, self._parameters.max_pad_scale)
         if scale < _SMALLEST_PADDING:
             return image
         box = Box(-random.uniform(0, scale - 1), -random.uniform(0, scale - 1), scale, scale)
@@ -196,7 +196,7 @@ class DetectionAugmenter:
         left, top = int(-box.x * width), int(-box.y * height)
         right, bottom = int((scale + box.x - 1) * width), int((scale + box.y - 1) * height)
         return codec.add_border(
-            np.ascontiguousarray(image), (top, bottom, left, right), 0, [self._given.fill_value] * 3
+            np.ascontiguousarray(image), (top, bottom, left, right), 0, [self._parameters.fill_value] * 3
         )
 
     def _crop(self, image: np.ndarray, objects: Objects, random: Random) -> np.ndarray:
@@ -220,23 +220,23 @@ class DetectionAugmenter:
         area = box.width * box.height
         if not _fits(sampler, (shared / (area + areas - shared), shared / area, shared / areas)):
             return False
-        by_centre = self._given.crop_emit_mode == "center"
-        kept = objects.has_centre_in(box) if by_centre else shared / areas > self._given.emit_overlap_thresh
+        by_centre = self._parameters.crop_emit_mode == "center"
+        kept = objects.has_centre_in(box) if by_centre else shared / areas > self._parameters.emit_overlap_thresh
         if not kept.any():
             return False
         objects.project(box, kept)
         return True
 
     def _fit(self, image: np.ndarray, random: Random) -> np.ndarray:
-        given, (height, width) = self._given, self._size
+        parameters, (height, width) = self._parameters, self._size
         image = np.ascontiguousarray(image)
-        if given.resize_mode == "force":
-            return resized(image, self._size, given.inter_method, random)
+        if parameters.resize_mode == "force":
+            return resized(image, self._size, parameters.inter_method, random)
         ratio = np.float32(min(height / image.shape[0], width / image.shape[1]))
-        if given.resize_mode == "shrink" and ratio >= 1:
+        if parameters.resize_mode == "shrink" and ratio >= 1:
             return image
         size = int(ratio * np.float32(image.shape[0])), int(ratio * np.float32(image.shape[1]))
-        return resized(image, size, given.inter_method, random)
+        return resized(image, size, parameters.inter_method, random)
 
 
 def _fits(sampler: Sampler, measures: tuple[np.ndarray, ...]) -> bool:
@@ -257,10 +257,10 @@ def _draw_box(sampler: Sampler, proportions: float, random: Random) -> Box:
     return Box(random.uniform(0, 1 - width), random.uniform(0, 1 - height), width, height)
 
 
-def _sampler(name: str, given: DetectionAugmentParameters, i: int) -> Sampler:
+def _sampler(name: str, parameters: DetectionAugmentParameters, i: int) -> Sampler:
     def of(parameter: str) -> Any:
-        values = getattr(given, parameter)
-        count = given.num_crop_sampler
+        values = getattr(parameters, parameter)
+        count = parameters.num_crop_sampler
         require(
             name, len(values) in (1, count), f"{parameter}={values} must have 1 or num_crop_sampler={count} numbers"
         )

@@ -51,13 +51,13 @@ class _DetectionLoader:
     """Loads the images of ImageDetRecordIter. A label is the size of the image, the number of its labels, its labels,
     and padding."""
 
-    def __init__(self, name: str, given: DetectionParameters, normalizer: DetectionNormalizer) -> None:
-        self._name, self._given = name, given
-        self._width = given.label_width if given.label_width > 0 else None
-        self._decode = decoder(given.data_shape[0])
-        self._augment = DetectionAugmenter(name, given)
+    def __init__(self, name: str, parameters: DetectionParameters, normalizer: DetectionNormalizer) -> None:
+        self._name, self._parameters = name, parameters
+        self._width = parameters.label_width if parameters.label_width > 0 else None
+        self._decode = decoder(parameters.data_shape[0])
+        self._augment = DetectionAugmenter(name, parameters)
         self._normalizer = normalizer
-        self._labels = LabelList(name, given.path_imglist, self._width) if given.path_imglist else None
+        self._labels = LabelList(name, parameters.path_imglist, self._width) if parameters.path_imglist else None
 
     def widest(self, records: list[Record]) -> int:
         """The largest number of labels of an image."""
@@ -78,36 +78,42 @@ class _DetectionLoader:
         data[:, height:] = 0
         data[:, :, width:] = 0
         self._normalizer.write(image, data[:, :height, :width], random)
-        label[:] = self._given.label_pad_value
+        label[:] = self._parameters.label_pad_value
         label[:_SIZES] = channels, height, width, len(labels)
         label[_SIZES : _SIZES + len(labels)] = labels
         return read.number
 
 
-def _make(name: str, given: DetectionParameters, arguments: Mapping[str, Any]) -> MXDataIter:
-    require_image_shape(name, given.data_shape)
-    require(name, given.dtype in (None, "float32"), f"dtype={given.dtype!r} is not supported")
+def _make(name: str, parameters: DetectionParameters, arguments: Mapping[str, Any]) -> MXDataIter:
+    require_image_shape(name, parameters.data_shape)
+    require(name, parameters.dtype in (None, "float32"), f"dtype={parameters.dtype!r} is not supported")
     augmenter = "det_aug_default"
-    require(name, given.aug_seq == augmenter, f"aug_seq={given.aug_seq!r}: the only augmenter is {augmenter!r}")
-    normalizer = DetectionNormalizer(given, given.data_shape[0])
-    load = _DetectionLoader(name, given, normalizer)
-    files = RecordFiles(data_files(name, given.path_imgrec))
-    width = _label_width(name, load, files, given)
+    require(
+        name, parameters.aug_seq == augmenter, f"aug_seq={parameters.aug_seq!r}: the only augmenter is {augmenter!r}"
+    )
+    normalizer = DetectionNormalizer(parameters, parameters.data_shape[0])
+    load = _DetectionLoader(name, parameters, normalizer)
+    files = RecordFiles(data_files(name, parameters.path_imgrec))
+    width = _label_width(name, load, files, parameters)
 
     def stream(rounds: bool) -> ImageStream:
-        return record_stream(name, files, given, load, DType.F32, (width + _SIZES,), given.seed, rounds=rounds)
+        return record_stream(
+            name, files, parameters, load, DType.F32, (width + _SIZES,), parameters.seed, rounds=rounds
+        )
 
-    normalizer.find_mean_image(name, given.mean_img, given.data_shape, lambda: stream(False), given.verbose)
-    return MXDataIter(stream(given.round_batch), **arguments)
+    normalizer.find_mean_image(
+        name, parameters.mean_img, parameters.data_shape, lambda: stream(False), parameters.verbose
+    )
+    return MXDataIter(stream(parameters.round_batch), **arguments)
 
 
-def _label_width(name: str, load: _DetectionLoader, files: RecordFiles, given: DetectionParameters) -> int:
+def _label_width(name: str, load: _DetectionLoader, files: RecordFiles, parameters: DetectionParameters) -> int:
     """The number of labels to which all are padded. MXNetError if an image has more than the number that is given."""
-    source = record_source(name, files, given, "")
+    source = record_source(name, files, parameters, "")
     widest = 0
     while records := source.take(1024):
         widest = max(widest, load.widest(records))
-    width = given.label_pad_width
+    width = parameters.label_pad_width
     require(
         name, width <= 0 or width >= widest, f"label_pad_width={width} is less than {widest}, the labels of an image"
     )

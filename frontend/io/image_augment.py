@@ -98,95 +98,104 @@ def resized_shorter_edge(image: np.ndarray, edge: int, method: int, random: Rand
 class DefaultAugmenter:
     """Changes an image with MXNet's parameters. `random` is the source of an image's random numbers."""
 
-    def __init__(self, name: str, given: AugmentParameters) -> None:
-        self._name, self._given = name, given
-        self._size = given.data_shape[1], given.data_shape[2]
-        require_method(name, given.inter_method)
-        low, high = given.min_aspect_ratio, given.max_aspect_ratio
+    def __init__(self, name: str, parameters: AugmentParameters) -> None:
+        self._name, self._parameters = name, parameters
+        self._size = parameters.data_shape[1], parameters.data_shape[2]
+        require_method(name, parameters.inter_method)
+        low, high = parameters.min_aspect_ratio, parameters.max_aspect_ratio
         self._ratios = (1 - high, 1 + high) if low is None else (low, high)
         if low is not None and not 0 < low <= high:
             raise MXNetError(f"{name}: min_aspect_ratio={low} must be positive, and at most max_aspect_ratio={high}")
         self._check_resized_crop()
         self._warps = self._is_warped()
-        self._jitters = max(given.brightness, given.contrast, given.saturation) > 0
-        self._shifts = bool(given.random_h or given.random_s or given.random_l)
+        self._jitters = max(parameters.brightness, parameters.contrast, parameters.saturation) > 0
+        self._shifts = bool(parameters.random_h or parameters.random_s or parameters.random_l)
         if self._warps or self._jitters or self._shifts:
             pixels.require_opencv(f"{name} with these changes of images")
 
     def _check_resized_crop(self) -> None:
-        given = self._given
-        if not given.random_resized_crop:
+        parameters = self._parameters
+        if not parameters.random_resized_crop:
             return
-        if (given.min_random_scale, given.max_random_scale, given.min_crop_size, given.max_crop_size) != (1, 1, -1, -1):
+        if (
+            parameters.min_random_scale,
+            parameters.max_random_scale,
+            parameters.min_crop_size,
+            parameters.max_crop_size,
+        ) != (1, 1, -1, -1):
             raise MXNetError(f"{self._name}: random_resized_crop conflicts with random scales and crop sizes")
-        if given.rand_crop:
+        if parameters.rand_crop:
             raise MXNetError(f"{self._name}: random_resized_crop conflicts with rand_crop")
-        if given.min_random_area > given.max_random_area:
+        if parameters.min_random_area > parameters.max_random_area:
             raise MXNetError(f"{self._name}: min_random_area is greater than max_random_area")
 
     def _is_warped(self) -> bool:
-        given = self._given
+        parameters = self._parameters
         return (
-            given.max_rotate_angle > 0
-            or given.max_shear_ratio > 0
-            or given.rotate > 0
-            or (given.max_random_scale, given.min_random_scale) != (1, 1)
-            or (not given.random_resized_crop and self._ratios != (1, 1))
-            or (given.max_img_size, given.min_img_size) != (1e10, 0)
+            parameters.max_rotate_angle > 0
+            or parameters.max_shear_ratio > 0
+            or parameters.rotate > 0
+            or (parameters.max_random_scale, parameters.min_random_scale) != (1, 1)
+            or (not parameters.random_resized_crop and self._ratios != (1, 1))
+            or (parameters.max_img_size, parameters.min_img_size) != (1e10, 0)
         )
 
     def __call__(self, image: np.ndarray, random: Random, where: str) -> np.ndarray:
-        given = self._given
-        if given.resize != -1:
-            image = resized_shorter_edge(image, given.resize, given.inter_method, random)
+        parameters = self._parameters
+        if parameters.resize != -1:
+            image = resized_shorter_edge(image, parameters.resize, parameters.inter_method, random)
         if self._warps:
             image = self._warp(image, random)
-        if given.pad > 0:
-            image = codec.add_border(image, (given.pad, given.pad, given.pad, given.pad), 0, [given.fill_value] * 3)
+        if parameters.pad > 0:
+            image = codec.add_border(
+                image, (parameters.pad, parameters.pad, parameters.pad, parameters.pad), 0, [parameters.fill_value] * 3
+            )
         image = self._crop(image, random, where)
         if self._jitters:
             image = self._jitter(image, random)
         if self._shifts:
             image = self._shift(image, random)
-        if given.pca_noise > 0:
-            image = pixels.add_pca_noise(image, np.array([random.gauss(0, given.pca_noise) for _ in range(3)], _FLOATS))
+        if parameters.pca_noise > 0:
+            image = pixels.add_pca_noise(
+                image, np.array([random.gauss(0, parameters.pca_noise) for _ in range(3)], _FLOATS)
+            )
         return image
 
     def _warp(self, image: np.ndarray, random: Random) -> np.ndarray:
         """Shear, rotate, scale and change the proportions by one affine transformation around the centre."""
-        given = self._given
+        parameters = self._parameters
         height, width = image.shape[:2]
-        shear = _FLOATS(_between(random, given.max_shear_ratio))
-        angle = random.randint(-given.max_rotate_angle, given.max_rotate_angle)
-        angle = given.rotate if given.rotate > 0 else angle
+        shear = _FLOATS(_between(random, parameters.max_shear_ratio))
+        angle = random.randint(-parameters.max_rotate_angle, parameters.max_rotate_angle)
+        angle = parameters.rotate if parameters.rotate > 0 else angle
         a, b = _FLOATS(math.cos(math.radians(angle))), _FLOATS(math.sin(math.radians(angle)))
-        scale = _FLOATS(random.uniform(given.min_random_scale, given.max_random_scale))
+        scale = _FLOATS(random.uniform(parameters.min_random_scale, parameters.max_random_scale))
         ratio = _FLOATS(random.uniform(*self._ratios))
         hs = 2 * scale / (1 + ratio)
         ws = ratio * hs
-        low, high = _FLOATS(given.min_img_size), _FLOATS(given.max_img_size)
+        low, high = _FLOATS(parameters.min_img_size), _FLOATS(parameters.max_img_size)
         new_width, new_height = max(low, min(high, scale * width)), max(low, min(high, scale * height))
         matrix = np.zeros((2, 3), _FLOATS)
         matrix[:, :2] = (hs * a - shear * b * ws, hs * b + shear * a * ws), (-b * ws, a * ws)
         centre = matrix[:, :2] @ np.array([width, height], _FLOATS)
         matrix[:, 2] = (np.array([new_width, new_height], _FLOATS) - centre) / 2
         size = int(new_height), int(new_width)
-        method = interpolation(given.inter_method, (height, width), size, random)
-        return pixels.warp(image, matrix, size, method, given.fill_value)
+        method = interpolation(parameters.inter_method, (height, width), size, random)
+        return pixels.warp(image, matrix, size, method, parameters.fill_value)
 
     def _crop(self, image: np.ndarray, random: Random, where: str) -> np.ndarray:
-        given = self._given
-        if given.random_resized_crop:
+        parameters = self._parameters
+        if parameters.random_resized_crop:
             box = self._random_box(image, random)
             if box is not None:
-                return resized(_cut(image, *box), self._size, given.inter_method, random)
-        elif given.max_crop_size != -1 or given.min_crop_size != -1:
-            low, high = given.min_crop_size, given.max_crop_size
+                return resized(_cut(image, *box), self._size, parameters.inter_method, random)
+        elif parameters.max_crop_size != -1 or parameters.min_crop_size != -1:
+            low, high = parameters.min_crop_size, parameters.max_crop_size
             if not 0 < low <= high <= min(image.shape[:2]):
                 size = f"{image.shape[0]} x {image.shape[1]}"
                 raise MXNetError(f"{where}: crops of {low} to {high} pixels do not fit into an image of {size}")
             side = random.randint(low, high)
-            return resized(self._place(image, (side, side), random), self._size, given.inter_method, random)
+            return resized(self._place(image, (side, side), random), self._size, parameters.inter_method, random)
         return self._place(self._enlarged(image, random), self._size, random)
 
     def _enlarged(self, image: np.ndarray, random: Random) -> np.ndarray:
@@ -194,27 +203,27 @@ class DefaultAugmenter:
         height, width = self._size
         if image.shape[0] < height:
             new_width = int(_FLOATS(height) / _FLOATS(image.shape[0]) * _FLOATS(image.shape[1]))
-            image = resized(image, (height, new_width), self._given.inter_method, random)
+            image = resized(image, (height, new_width), self._parameters.inter_method, random)
         if image.shape[1] < width:
             new_height = int(_FLOATS(width) / _FLOATS(image.shape[1]) * _FLOATS(image.shape[0]))
-            image = resized(image, (new_height, width), self._given.inter_method, random)
+            image = resized(image, (new_height, width), self._parameters.inter_method, random)
         return image
 
     def _place(self, image: np.ndarray, size: tuple[int, int], random: Random) -> np.ndarray:
         """A crop of this height and width, at a random position or at the centre."""
         y, x = image.shape[0] - size[0], image.shape[1] - size[1]
-        if self._given.rand_crop:
+        if self._parameters.rand_crop:
             return _cut(image, random.randint(0, y), random.randint(0, x), *size)
         return _cut(image, y // 2, x // 2, *size)
 
     def _random_box(self, image: np.ndarray, random: Random) -> tuple[int, int, int, int] | None:
         """A box (y, x, height, width) of random area and proportions; None if ten draws do not fit."""
-        given = self._given
+        parameters = self._parameters
         rows, columns = image.shape[:2]
-        if self._ratios == (1, 1) == (given.min_random_area, given.max_random_area):
+        if self._ratios == (1, 1) == (parameters.min_random_area, parameters.max_random_area):
             return None
         for _ in range(_TRIALS):
-            area = random.uniform(given.min_random_area, given.max_random_area) * rows * columns
+            area = random.uniform(parameters.min_random_area, parameters.max_random_area) * rows * columns
             ratio = random.uniform(*self._ratios)
             width, height = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if random.random() > 0.5:
@@ -225,13 +234,13 @@ class DefaultAugmenter:
 
     def _jitter(self, image: np.ndarray, random: Random) -> np.ndarray:
         """Change brightness, contrast and saturation in random order."""
-        given = self._given
+        parameters = self._parameters
         changes = [
             (change, 1 + _between(random, amount))
             for change, amount in (
-                (pixels.scale_values, given.brightness),
-                (pixels.change_contrast, given.contrast),
-                (pixels.change_saturation, given.saturation),
+                (pixels.scale_values, parameters.brightness),
+                (pixels.change_contrast, parameters.contrast),
+                (pixels.change_saturation, parameters.saturation),
             )
         ]
         random.shuffle(changes)
@@ -240,9 +249,10 @@ class DefaultAugmenter:
         return image
 
     def _shift(self, image: np.ndarray, random: Random) -> np.ndarray:
-        given = self._given
+        parameters = self._parameters
         hue, saturation, lightness = (
-            int(_trapezoidal(random) * bound) for bound in (given.random_h, given.random_s, given.random_l)
+            int(_trapezoidal(random) * bound)
+            for bound in (parameters.random_h, parameters.random_s, parameters.random_l)
         )
         return pixels.shift_hls(image, hue, lightness, saturation)
 

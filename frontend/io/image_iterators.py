@@ -82,12 +82,14 @@ class BytesParameters(AugmentParameters, RecordParameters):
 class _ImageLoader:
     """Loads the images of ImageRecordIter."""
 
-    def __init__(self, name: str, given: ImageParameters, normalizer: ImageNormalizer) -> None:
-        self._name, self._width = name, given.label_width
-        self._decode = decoder(given.data_shape[0])
-        self._augment = DefaultAugmenter(name, given)
+    def __init__(self, name: str, parameters: ImageParameters, normalizer: ImageNormalizer) -> None:
+        self._name, self._width = name, parameters.label_width
+        self._decode = decoder(parameters.data_shape[0])
+        self._augment = DefaultAugmenter(name, parameters)
         self._normalizer = normalizer
-        self._labels = LabelList(name, given.path_imglist, given.label_width) if given.path_imglist else None
+        self._labels = (
+            LabelList(name, parameters.path_imglist, parameters.label_width) if parameters.path_imglist else None
+        )
 
     def __call__(self, record: Record, random: Random, data: np.ndarray, label: np.ndarray) -> int:
         read = read_image_record(record)
@@ -102,12 +104,14 @@ class _ImageLoader:
 
 
 def record_source(
-    name: str, files: RecordFiles, given: CommonRecordParameters, index: str
+    name: str, files: RecordFiles, parameters: CommonRecordParameters, index: str
 ) -> OrderedRecords | IndexedRecords:
     """The records of a part of the files, in order or shuffled."""
-    part, parts = given.part_index, given.num_parts
+    part, parts = parameters.part_index, parameters.num_parts
     require(name, 0 <= part < parts, f"part_index={part} must be at least 0 and less than num_parts={parts}")
-    shuffling = Shuffling(given.shuffle, given.seed, given.shuffle_chunk_size, given.shuffle_chunk_seed)
+    shuffling = Shuffling(
+        parameters.shuffle, parameters.seed, parameters.shuffle_chunk_size, parameters.shuffle_chunk_seed
+    )
     if index:
         return IndexedRecords(files, index, part, parts, shuffling)
     return OrderedRecords(files, part, parts, shuffling)
@@ -116,7 +120,7 @@ def record_source(
 def record_stream(
     name: str,
     files: RecordFiles,
-    given: CommonRecordParameters,
+    parameters: CommonRecordParameters,
     load: Loader,
     dtype: DType,
     label_shape: tuple[int, ...],
@@ -127,9 +131,11 @@ def record_stream(
 ) -> ImageStream:
     """The images of a part of the files in batches, the last of which is filled if `rounds`. `seed` is that of changes
     of images, `index` the .idx file."""
-    batches = Rounds(name, record_source(name, files, given, index), given.batch_size, rounds)
-    ahead, threads = given.prefetch_buffer, given.preprocess_threads
-    return ImageStream(name, ahead, threads, batches, load, given.data_shape, dtype, label_shape, seed, files.close)
+    batches = Rounds(name, record_source(name, files, parameters, index), parameters.batch_size, rounds)
+    ahead, threads = parameters.prefetch_buffer, parameters.preprocess_threads
+    return ImageStream(
+        name, ahead, threads, batches, load, parameters.data_shape, dtype, label_shape, seed, files.close
+    )
 
 
 def require_image_shape(name: str, shape: tuple[int, ...]) -> None:
@@ -138,29 +144,37 @@ def require_image_shape(name: str, shape: tuple[int, ...]) -> None:
     require(name, valid, f"data_shape={shape} must be (channels, height, width) with 1, 3 or 4 channels")
 
 
-def _image_stream(name: str, given: ImageParameters, dtype: str) -> ImageStream:
+def _image_stream(name: str, parameters: ImageParameters, dtype: str) -> ImageStream:
     require(name, dtype in ("float32", "uint8", "int8"), f"dtype={dtype!r} is not supported")
-    shape = given.data_shape
+    shape = parameters.data_shape
     require_image_shape(name, shape)
-    require(name, given.aug_seq == "aug_default", f"aug_seq={given.aug_seq!r}: the only augmenter is 'aug_default'")
-    require(name, bool(given.path_imgrec), "path_imgrec is required")
-    normalizer = ImageNormalizer(given, shape[0], dtype)
-    load = _ImageLoader(name, given, normalizer)
-    files = RecordFiles(data_files(name, given.path_imgrec))
+    require(
+        name,
+        parameters.aug_seq == "aug_default",
+        f"aug_seq={parameters.aug_seq!r}: the only augmenter is 'aug_default'",
+    )
+    require(name, bool(parameters.path_imgrec), "path_imgrec is required")
+    normalizer = ImageNormalizer(parameters, shape[0], dtype)
+    load = _ImageLoader(name, parameters, normalizer)
+    files = RecordFiles(data_files(name, parameters.path_imgrec))
 
-    def stream(made: str, rounds: bool) -> ImageStream:
-        labels = () if given.label_width == 1 else (given.label_width,)
-        seed = given.seed if given.seed_aug is None else given.seed_aug
-        index = given.path_imgidx
-        return record_stream(name, files, given, load, dtype_of(made), labels, seed, rounds=rounds, index=index)
+    def stream(decoding: str, rounds: bool) -> ImageStream:
+        labels = () if parameters.label_width == 1 else (parameters.label_width,)
+        seed = parameters.seed if parameters.seed_aug is None else parameters.seed_aug
+        index = parameters.path_imgidx
+        return record_stream(
+            name, files, parameters, load, dtype_of(decoding), labels, seed, rounds=rounds, index=index
+        )
 
     if dtype != "uint8":
-        normalizer.find_mean_image(name, given.mean_img, shape, lambda: stream("float32", False), given.verbose)
-    return stream(dtype, given.round_batch)
+        normalizer.find_mean_image(
+            name, parameters.mean_img, shape, lambda: stream("float32", False), parameters.verbose
+        )
+    return stream(dtype, parameters.round_batch)
 
 
-def _make(dtype: str | None, name: str, given: Any, arguments: Mapping[str, Any]) -> MXDataIter:
-    full = given if isinstance(given, ImageParameters) else ImageParameters.parse(name, given.values())
+def _make(dtype: str | None, name: str, parameters: Any, arguments: Mapping[str, Any]) -> MXDataIter:
+    full = parameters if isinstance(parameters, ImageParameters) else ImageParameters.parse(name, parameters.values())
     return MXDataIter(_image_stream(name, full, dtype or full.dtype or "float32"), **arguments)
 
 

@@ -83,10 +83,10 @@ class Normalizer(ABC):
     MXNet's arithmetic in float32, and cost one pass.
     """
 
-    def __init__(self, given: Any, channels: int) -> None:
+    def __init__(self, parameters: Any, channels: int) -> None:
         self._channels = _CHANNELS[channels]
         self._mean, self._std = (
-            np.array([getattr(given, f"{kind}_{channel}") for channel in "rgba"][:channels], np.float32)
+            np.array([getattr(parameters, f"{kind}_{channel}") for channel in "rgba"][:channels], np.float32)
             for kind in ("mean", "std")
         )
         self._mean_image: np.ndarray | None = None
@@ -147,18 +147,18 @@ class ImageNormalizer(Normalizer):
     float32: (pixel - mean) * factor + offset; int8: the pixel minus the rounded mean, clipped; uint8: the pixel.
     """
 
-    def __init__(self, given: NormalizeParameters, channels: int, dtype: str) -> None:
-        super().__init__(given, channels)
-        self._given, self._dtype = given, dtype
-        self._varies = given.max_random_contrast != 0 or given.max_random_illumination != 0
+    def __init__(self, parameters: NormalizeParameters, channels: int, dtype: str) -> None:
+        super().__init__(parameters, channels)
+        self._parameters, self._dtype = parameters, dtype
+        self._varies = parameters.max_random_contrast != 0 or parameters.max_random_illumination != 0
 
     def mirrors(self, random: Random) -> bool:
-        return self._given.mirror or (self._given.rand_mirror and random.random() < 0.5)
+        return self._parameters.mirror or (self._parameters.rand_mirror and random.random() < 0.5)
 
     def draw(self, random: Random) -> tuple[float, float] | None:
         if not self._varies:
             return None
-        contrast, illumination = self._given.max_random_contrast, self._given.max_random_illumination
+        contrast, illumination = self._parameters.max_random_contrast, self._parameters.max_random_illumination
         return random.uniform(1 - contrast, 1 + contrast), random.uniform(-illumination, illumination)
 
     def values(self, pixels: np.ndarray, mean: np.ndarray, drawn: tuple[float, float] | None) -> np.ndarray:
@@ -168,16 +168,16 @@ class ImageNormalizer(Normalizer):
             return np.clip(pixels - _rounded(mean), -128, 127).astype(np.int8)
         contrast, illumination = drawn or (1.0, 0.0)
         std = self._std.reshape(-1, *[1] * (pixels.ndim - 1))
-        scale = self._given.scale
+        scale = self._parameters.scale
         return (pixels - mean) * (np.float32(contrast * scale) / std) + np.float32(illumination * scale) / std
 
 
 class DetectionNormalizer(Normalizer):
     """Normalizes images for ImageDetRecordIter: (pixel - mean) / std * scale."""
 
-    def __init__(self, given: DetectionNormalizeParameters, channels: int) -> None:
-        super().__init__(given, channels)
-        self._scale = np.float32(given.scale)
+    def __init__(self, parameters: DetectionNormalizeParameters, channels: int) -> None:
+        super().__init__(parameters, channels)
+        self._scale = np.float32(parameters.scale)
         if (self._mean <= 0).all():
             self._mean = np.zeros_like(self._mean)
         self._std = np.where(self._std > 0, self._std, np.float32(1))
@@ -213,11 +213,11 @@ def _look_up(
 
 def _load_mean_image(name: str, path: str, shape: tuple[int, ...]) -> np.ndarray:
     arrays = load(path)
-    found = list(arrays.values()) if isinstance(arrays, dict) else arrays
-    if len(found) != 1 or found[0].shape != shape:
-        shapes = ", ".join(str(a.shape) for a in found)
+    means = list(arrays.values()) if isinstance(arrays, dict) else arrays
+    if len(means) != 1 or means[0].shape != shape:
+        shapes = ", ".join(str(a.shape) for a in means)
         raise MXNetError(f"{name}: mean_img={path!r} must hold one array of shape {shape}, not {shapes}")
-    return found[0].asnumpy().astype(np.float32)
+    return means[0].asnumpy().astype(np.float32)
 
 
 def _mean_image(images: BatchStream) -> np.ndarray:

@@ -31,16 +31,16 @@ def resize(image: np.ndarray, height: int, width: int, method: int) -> np.ndarra
     if image.shape[:2] == (height, width):
         return image
     if image.dtype == np.uint16:
-        made = _resize(image.astype(np.float32), height, width, method)
-        return np.clip(np.rint(made), 0, np.iinfo(np.uint16).max).astype(np.uint16)
+        resized = _resize(image.astype(np.float32), height, width, method)
+        return np.clip(np.rint(resized), 0, np.iinfo(np.uint16).max).astype(np.uint16)
     return _resize(image, height, width, method)
 
 
 def _resize(image: np.ndarray, height: int, width: int, method: int) -> np.ndarray:
     """Resize a uint8 or float32 image."""
-    made = codec.resize(image, width, height, method)
-    if made is not None:
-        return made
+    resized = codec.resize(image, width, height, method)
+    if resized is not None:
+        return resized
     from .. import ndarray as nd
 
     return nd.image.resize(array(image, dtype=image.dtype), size=(width, height), interp=method).asnumpy()
@@ -77,9 +77,9 @@ def _fixed(values: np.ndarray) -> np.ndarray:
     return np.rint(np.clip(values * 1024, -(1 << 31), (1 << 31) - 1)).astype(np.int64)
 
 
-def _with_channels(made: np.ndarray, image: np.ndarray) -> np.ndarray:
+def _with_channels(pixels: np.ndarray, image: np.ndarray) -> np.ndarray:
     """OpenCV omits the axis of a single channel."""
-    return made.reshape(*made.shape[:2], image.shape[2])
+    return pixels.reshape(*pixels.shape[:2], image.shape[2])
 
 
 def look_up(image: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -80,8 +80,8 @@ def decoder(channels: int) -> Decoder:
         except MXNetError as error:
             raise MXNetError(f"{where}: {error}") from cause_of(error)
         if image.shape[2] != channels or image.dtype != np.uint8:
-            found = f"{image.shape[2]} channels of {image.dtype}"
-            raise MXNetError(f"{where}: the image has {found}, not {channels} of uint8")
+            content = f"{image.shape[2]} channels of {image.dtype}"
+            raise MXNetError(f"{where}: the image has {content}, not {channels} of uint8")
         return image
 
     return decode

@@ -345,11 +345,11 @@ class NDArrayIter(DataIter):
     def _rolled_over(self) -> list[NDArray]:
         """The samples that rolled over: first those of the data, then those of the labels."""
         if self._cache_data is not None:
-            found, self._cache_data = self._cache_data, None
+            rest, self._cache_data = self._cache_data, None
         else:
-            found, self._cache_label = self._cache_label, None
-        assert found is not None, "next epoch should have cached data"
-        return found
+            rest, self._cache_label = self._cache_label, None
+        assert rest is not None, "next epoch should have cached data"
+        return rest
 
     def getdata(self) -> list[NDArray]:
         return self._batchify(self._in_epoch(0))

@@ -56,12 +56,12 @@ class Example(NamedTuple):
 class LibSVMRows:
     """The examples of the files of a LibSVMIter, in order."""
 
-    def __init__(self, name: str, given: LibSVMParameters) -> None:
+    def __init__(self, name: str, parameters: LibSVMParameters) -> None:
         self._name = name
-        self._part = given.part_index, given.num_parts
-        self._data = data_files(name, given.data_libsvm), given.data_shape[0]
-        sparse = given.label_libsvm != "NULL"
-        self._labels = (data_files(name, given.label_libsvm), given.label_shape[0]) if sparse else None
+        self._part = parameters.part_index, parameters.num_parts
+        self._data = data_files(name, parameters.data_libsvm), parameters.data_shape[0]
+        sparse = parameters.label_libsvm != "NULL"
+        self._labels = (data_files(name, parameters.label_libsvm), parameters.label_shape[0]) if sparse else None
         self.rewind()
 
     def rewind(self) -> None:
@@ -120,20 +120,20 @@ def parse_row(line: str, width: int) -> SparseRow | None:
 class LibSVMStream(RowStream[Example]):
     """The batches of a LibSVMIter: csr matrices with a vector of labels, or with a csr matrix of labels."""
 
-    def __init__(self, name: str, given: LibSVMParameters) -> None:
-        require(name, len(given.data_shape) == 1, f"data_shape={given.data_shape} must have one axis")
-        require(name, len(given.label_shape) == 1, f"label_shape={given.label_shape} must have one axis")
-        require(name, given.round_batch, "round_batch=False is not supported")
-        require(name, given.dtype in (None, "float32"), f"dtype={given.dtype!r} is not supported")
-        part, parts = given.part_index, given.num_parts
+    def __init__(self, name: str, parameters: LibSVMParameters) -> None:
+        require(name, len(parameters.data_shape) == 1, f"data_shape={parameters.data_shape} must have one axis")
+        require(name, len(parameters.label_shape) == 1, f"label_shape={parameters.label_shape} must have one axis")
+        require(name, parameters.round_batch, "round_batch=False is not supported")
+        require(name, parameters.dtype in (None, "float32"), f"dtype={parameters.dtype!r} is not supported")
+        part, parts = parameters.part_index, parameters.num_parts
         require(name, 0 <= part < parts, f"part_index={part} must be at least 0 and less than num_parts={parts}")
-        sparse = given.label_libsvm != "NULL"
+        sparse = parameters.label_libsvm != "NULL"
         only = "only" if sparse else "without"
-        single = given.label_shape == (1,)
-        require(name, single != sparse, f"label_shape={given.label_shape} is for iterators {only} label_libsvm")
-        rounds = Rounds(name, LibSVMRows(name, given), given.batch_size, True)
-        super().__init__(name, given.prefetch_buffer, rounds)
-        self._width, self._label_width = given.data_shape[0], given.label_shape[0]
+        single = parameters.label_shape == (1,)
+        require(name, single != sparse, f"label_shape={parameters.label_shape} is for iterators {only} label_libsvm")
+        rounds = Rounds(name, LibSVMRows(name, parameters), parameters.batch_size, True)
+        super().__init__(name, parameters.prefetch_buffer, rounds)
+        self._width, self._label_width = parameters.data_shape[0], parameters.label_shape[0]
 
     def assemble(self, examples: list[Example], missing: int) -> Batch:
         labels = [example.label for example in examples]
@@ -153,8 +153,8 @@ def _matrix(rows: list[SparseRow], width: int) -> NDArray:
     return csr_matrix((values, columns, starts), shape=(len(rows), width), dtype=np.float32)
 
 
-def _make(name: str, given: LibSVMParameters, arguments: Mapping[str, Any]) -> MXDataIter:
-    return MXDataIter(LibSVMStream(name, given), **arguments)
+def _make(name: str, parameters: LibSVMParameters, arguments: Mapping[str, Any]) -> MXDataIter:
+    return MXDataIter(LibSVMStream(name, parameters), **arguments)
 
 
 LibSVMIter = iterator_function(

@@ -77,20 +77,20 @@ def read_idx(path: str, axes: int, part: int = 0, parts: int = 1) -> np.ndarray:
 class MNISTStream(BatchStream):
     """The batches of a MNISTIter: pixels divided by 256."""
 
-    def __init__(self, name: str, given: MNISTParameters) -> None:
+    def __init__(self, name: str, parameters: MNISTParameters) -> None:
         super().__init__(name, 1)
-        part, parts = given.part_index, given.num_parts
+        part, parts = parameters.part_index, parameters.num_parts
         require(name, 0 <= part < parts, f"part_index={part} must be at least 0 and less than num_parts={parts}")
-        require(name, given.dtype in (None, "float32"), f"dtype={given.dtype!r} is not supported")
-        self._images = read_idx(given.image, 3, part, parts)
-        self._labels = read_idx(given.label, 1, part, parts)
+        require(name, parameters.dtype in (None, "float32"), f"dtype={parameters.dtype!r} is not supported")
+        self._images = read_idx(parameters.image, 3, part, parts)
+        self._labels = read_idx(parameters.label, 1, part, parts)
         if len(self._images) != len(self._labels):
-            counts = f"{len(self._images)} images, and {given.label} has {len(self._labels)} labels"
-            raise MXNetError(f"{name}: {given.image} has {counts}")
+            counts = f"{len(self._images)} images, and {parameters.label} has {len(self._labels)} labels"
+            raise MXNetError(f"{name}: {parameters.image} has {counts}")
         count = len(self._images)
-        require(name, given.batch_size <= count, f"batch_size={given.batch_size} exceeds the {count} images")
-        self._order = generator(given.seed, 0).permutation(count) if given.shuffle else np.arange(count)
-        self._size, self._flat = given.batch_size, given.flat
+        require(name, parameters.batch_size <= count, f"batch_size={parameters.batch_size} exceeds the {count} images")
+        self._order = generator(parameters.seed, 0).permutation(count) if parameters.shuffle else np.arange(count)
+        self._size, self._flat = parameters.batch_size, parameters.flat
         self._at = 0
 
     def start(self) -> Started | None:
@@ -110,11 +110,11 @@ class MNISTStream(BatchStream):
         self._at = 0
 
 
-def _make(name: str, given: MNISTParameters, arguments: Mapping[str, Any]) -> MXDataIter:
-    made = MXDataIter(MNISTStream(name, given), **arguments)
-    if not given.silent:
-        _LOGGER.info("%s: batches of shape %s, shuffle=%s", name, made.provide_data[0].shape, given.shuffle)
-    return made
+def _make(name: str, parameters: MNISTParameters, arguments: Mapping[str, Any]) -> MXDataIter:
+    iterator = MXDataIter(MNISTStream(name, parameters), **arguments)
+    if not parameters.silent:
+        _LOGGER.info("%s: batches of shape %s, shuffle=%s", name, iterator.provide_data[0].shape, parameters.shuffle)
+    return iterator
 
 
 MNISTIter = iterator_function("MNISTIter", MNISTParameters, "An iterator over the images of MNIST.", _make)

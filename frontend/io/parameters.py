@@ -24,10 +24,10 @@ class Parameters(Declared):
     unknown_parameters = "ignore"
 
     @classmethod
-    def parse(cls, iterator: str, given: Mapping[str, Any]) -> Self:
+    def parse(cls, iterator: str, values: Mapping[str, Any]) -> Self:
         """The parameters of `iterator`. MXNetError names the iterator and each invalid parameter."""
         try:
-            return cls(**given)
+            return cls(**values)
         except Refused as error:
             raise MXNetError("; ".join(_explain(iterator, problem) for problem in error.problems)) from None
 
@@ -60,11 +60,11 @@ class BatchParameters(Parameters):
 
 
 def _texts(cls: type[Parameters]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for owner in reversed(cls.__mro__):
         for names, text in _ENTRY.findall(inspect.cleandoc(owner.__dict__.get("__doc__") or "")):
-            found.update(dict.fromkeys(names.split(", "), " ".join(text.split())))
-    return found
+            texts.update(dict.fromkeys(names.split(", "), " ".join(text.split())))
+    return texts
 
 
 def _explain(iterator: str, problem: Problem) -> str:

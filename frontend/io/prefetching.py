@@ -56,16 +56,16 @@ class PrefetchingIter(DataIter):
 
     def iter_next(self) -> bool:
         results = [future.result() for future in self._pending]
-        found = [batch for batch in results if batch is not None]
-        if not found:
+        batches = [batch for batch in results if batch is not None]
+        if not batches:
             return False
-        if len(found) < self.n_iter or any(batch.pad != found[0].pad for batch in found):
+        if len(batches) < self.n_iter or any(batch.pad != batches[0].pad for batch in batches):
             raise AssertionError("Number of entry mismatches between iterators")
         self.current_batch = DataBatch(
-            [array for batch in found for array in batch.data],
-            [array for batch in found for array in batch.label or ()],
-            found[0].pad,
-            found[0].index,
+            [array for batch in batches for array in batch.data],
+            [array for batch in batches for array in batch.label or ()],
+            batches[0].pad,
+            batches[0].index,
             provide_data=self.provide_data,
             provide_label=self.provide_label,
         )

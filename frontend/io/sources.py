@@ -61,8 +61,8 @@ def take_examples(source: Any, positions: np.ndarray, axis: int) -> NDArray:
     if isinstance(source, CSRNDArray):
         return _take_rows(source, positions)
     if not isinstance(source, NDArray):  # HDF5 requires strictly increasing indices
-        found, order = np.unique(positions, return_inverse=True)
-        return array(np.take(source[(slice(None),) * axis + (found,)], order, axis))
+        distinct, order = np.unique(positions, return_inverse=True)
+        return array(np.take(source[(slice(None),) * axis + (distinct,)], order, axis))
     if not source._on_host:
         return source._like(np.take(source._memory(), positions, axis))
     shape = (*source.shape[:axis], len(positions), *source.shape[axis + 1 :])

@@ -28,19 +28,19 @@ class Lines(NamedTuple):
 
 def data_files(name: str, uri: str) -> list[str]:
     """The files that `uri` names. MXNetError if there are none, or if none has data."""
-    found: list[str] = []
+    files: list[str] = []
     for path in filter(None, uri.split(";")):
         path = path.removeprefix("file://")
         if os.path.isdir(path):
             inside = (os.path.join(path, entry) for entry in sorted(os.listdir(path)))
-            found += [p for p in inside if os.path.isfile(p) and os.path.getsize(p)]
+            files += [p for p in inside if os.path.isfile(p) and os.path.getsize(p)]
         elif not os.path.exists(path):
             raise MXNetError(f"{name}: the file {path} does not exist")
         elif os.path.getsize(path):
-            found.append(path)
-    if not found:
+            files.append(path)
+    if not files:
         raise MXNetError(f"{name}: {uri!r} has no file with data")
-    return found
+    return files
 
 
 def read_lines(paths: list[str], part: int = 0, parts: int = 1) -> Iterator[Lines]:

@@ -120,7 +120,7 @@ class KVStore(KVStoreBase):
         outs = [(k, array) for k, arrays in _group(key, out) for array in arrays]
         for_all = len(listed) == 1 and isinstance(listed[0], NDArray)
         rows = [(key, listed)] if for_all else _group(key, listed)
-        ids_of_outs = [ids for _, found in rows for ids in found]
+        ids_of_outs = [ids for _, ids_of_key in rows for ids in ids_of_key]
         if len(ids_of_outs) == 1:
             ids_of_outs *= len(outs)
         if len(ids_of_outs) != len(outs):
@@ -228,16 +228,16 @@ class _TwoBits:
 
 def _group(keys: Any, values: Any) -> list[tuple[Key, list[NDArray]]]:
     """Each key with its arrays, in the order of first occurrence."""
-    found: dict[Key, list[NDArray]] = {}
+    groups: dict[Key, list[NDArray]] = {}
     if isinstance(keys, list | tuple):
         if len(keys) != len(values):
             raise AssertionError(f"KVStore: {len(keys)} keys for {len(values)} values")
         for key, value in zip(keys, values, strict=True):
             for k, arrays in _group(key, value):
-                found.setdefault(k, []).extend(arrays)
-        if len({isinstance(key, str) for key in found}) > 1:
+                groups.setdefault(k, []).extend(arrays)
+        if len({isinstance(key, str) for key in groups}) > 1:
             raise AssertionError("inconsistent types of keys detected.")
-        return list(found.items())
+        return list(groups.items())
     if not isinstance(keys, int | str):
         raise AssertionError(f"unexpected type for keys: {type(keys)}")
     arrays = [values] if isinstance(values, NDArray) else list(values)

@@ -18,9 +18,9 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
 
     Returns both. With `wrap`, a single array becomes a list.
     """
-    found = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
-    if found[0] != found[1]:
-        raise ValueError(f"Shape of labels {found[0]} does not match shape of predictions {found[1]}")
+    sizes = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
+    if sizes[0] != sizes[1]:
+        raise ValueError(f"Shape of labels {sizes[0]} does not match shape of predictions {sizes[1]}")
     if wrap:
         labels, preds = ([x] if isinstance(x, NDArray) else x for x in (labels, preds))
     return labels, preds
@@ -43,8 +43,8 @@ class EvalMetric:
         self.reset()
 
     def __str__(self) -> str:
-        found = {name: plain(value) for name, value in self.get_name_value()}
-        return f"EvalMetric: {found}"
+        values = {name: plain(value) for name, value in self.get_name_value()}
+        return f"EvalMetric: {values}"
 
     def get_config(self) -> dict[str, Any]:
         """The configuration from which `create` makes an equal metric."""
@@ -105,8 +105,8 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, numpy.generic) else value
 
 
-def _pairs(found: tuple[Any, Any]) -> list[tuple[str, Any]]:
-    names, values = (x if isinstance(x, list) else [x] for x in found)
+def _pairs(named: tuple[Any, Any]) -> list[tuple[str, Any]]:
+    names, values = (x if isinstance(x, list) else [x] for x in named)
     return list(zip(names, values, strict=False))
 
 
@@ -203,10 +203,10 @@ class CompositeEvalMetric(EvalMetric):
         return {**super().get_config(), "metrics": [metric.get_config() for metric in self.metrics]}
 
 
-def _flattened(found: Iterator[tuple[Any, Any]]) -> tuple[list[str], list[Any]]:
+def _flattened(named: Iterator[tuple[Any, Any]]) -> tuple[list[str], list[Any]]:
     names: list[str] = []
     values: list[Any] = []
-    for name, value in found:
+    for name, value in named:
         names.extend(name if isinstance(name, list | tuple) else [name])
         values.extend(value if isinstance(value, list | tuple) else [value])
     return names, values

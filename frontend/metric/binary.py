@@ -44,9 +44,9 @@ class _BinaryClassificationMetrics:
             raise ValueError(f"{type(self).__name__} currently only supports binary classification.")
         predicted, true = np.argmax(pred, axis=1) == 1, label == 1
         counts = (predicted & true, ~predicted & true, predicted & ~true, ~predicted & ~true)
-        for name, found in zip(_COUNTS, counts, strict=True):
-            setattr(self, name, getattr(self, name) + found.sum())
-            setattr(self, f"global_{name}", getattr(self, f"global_{name}") + found.sum())
+        for name, count in zip(_COUNTS, counts, strict=True):
+            setattr(self, name, getattr(self, name) + count.sum())
+            setattr(self, f"global_{name}", getattr(self, f"global_{name}") + count.sum())
 
     def _confusion(self, prefix: str) -> tuple[float, float, float, float]:
         """The counts (TP, FN, FP, TN). `prefix` is "" or "global_"."""

@@ -190,17 +190,17 @@ class BaseModule:
             return self.get_outputs()[0]
         if not isinstance(eval_data, DataIter):
             raise ValueError("eval_data must be of type NDArray or DataIter")
-        found = [
+        predicted = [
             [out.copy() for out in outputs]
             for outputs, _, _ in self.iter_predict(eval_data, num_batch, reset, sparse_row_id_fn)
         ]
-        if not found or not merge_batches:
-            return found
-        if len({len(outputs) for outputs in found}) != 1:
+        if not predicted or not merge_batches:
+            return predicted
+        if len({len(outputs) for outputs in predicted}) != 1:
             raise AssertionError(
                 "Cannot merge batches, as num of outputs is not the same in mini-batches. Maybe bucketing is used?"
             )
-        merged = [concatenate(list(parts)) for parts in zip(*found, strict=True)]
+        merged = [concatenate(list(parts)) for parts in zip(*predicted, strict=True)]
         return merged[0] if len(merged) == 1 and not always_output_list else merged
 
     def score(
@@ -315,7 +315,7 @@ class BaseModule:
         """
         if num_epoch is None:
             raise AssertionError("please specify number of epochs")
-        given = locals()
+        options = locals()
         self.bind(train_data.provide_data, train_data.provide_label, for_training=True, force_rebind=force_rebind)
         if monitor is not None:
             self.install_monitor(monitor)
@@ -326,8 +326,8 @@ class BaseModule:
             eval_metric = metric.create(eval_metric)
         for epoch in range(begin_epoch, num_epoch):
             start = time.time()
-            found = self._fit_epoch(epoch, eval_metric, given)
-            for name, value in found:
+            metrics = self._fit_epoch(epoch, eval_metric, options)
+            for name, value in metrics:
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
             self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - start)
             arguments, states = self.get_params()
@@ -349,14 +349,14 @@ class BaseModule:
     def _end_epoch(self, train_data: Any) -> None:
         train_data.reset()
 
-    def _fit_epoch(self, epoch: int, eval_metric: metric.EvalMetric, given: dict[str, Any]) -> list[tuple[str, Any]]:
-        """Train on all batches once, with the arguments `given` to `fit`. Returns names and values of the metric.
+    def _fit_epoch(self, epoch: int, eval_metric: metric.EvalMetric, options: dict[str, Any]) -> list[tuple[str, Any]]:
+        """Train on all batches once, with the arguments `options` to `fit`. Returns names and values of the metric.
 
         Callbacks find the names of MXNet in `BatchEndParam.locals`: those here, and the arguments.
         """
-        monitor, batch_end_callback = given["monitor"], given["batch_end_callback"]
+        monitor, batch_end_callback = options["monitor"], options["batch_end_callback"]
         eval_metric.reset()
-        data_iter = iter(given["train_data"])
+        data_iter = iter(options["train_data"])
         data_batch: Any = next(data_iter)
         nbatch = 0
         eval_name_vals: list[tuple[str, Any]] = []
@@ -373,13 +373,13 @@ class BaseModule:
             next_data_batch = next(data_iter, None)
             end_of_batch = next_data_batch is None
             if next_data_batch is not None:
-                self.prepare(next_data_batch, sparse_row_id_fn=given["sparse_row_id_fn"])
+                self.prepare(next_data_batch, sparse_row_id_fn=options["sparse_row_id_fn"])
             if monitor is not None:
                 monitor.toc_print()
             if end_of_batch:
                 eval_name_vals = eval_metric.get_global_name_value()  # a callback can reset the metric
             if batch_end_callback is not None:
-                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, {**given, **locals()}))
+                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, {**options, **locals()}))
             data_batch, nbatch = next_data_batch, nbatch + 1
         return eval_name_vals
 

@@ -122,9 +122,9 @@ class BucketingModule(BaseModule):
         if not self.params_initialized or self._curr_module is None:
             raise AssertionError("the parameters are not initialized: call init_params or set_params first")
         self._curr_module._params_dirty |= self._params_dirty
-        found = self._curr_module.get_params()
+        parameters = self._curr_module.get_params()
         self._params_dirty = False
-        return found
+        return parameters
 
     def set_params(
         self,

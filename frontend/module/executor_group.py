@@ -252,18 +252,18 @@ class DataParallelExecutorGroup:
     def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None) -> list[Any]:
         """Outputs `begin` to `end` of the last forward: concatenated along the batch, or one list per output."""
         end = self.num_outputs if end is None else end
-        found = [[executor.outputs[i] for executor in self.execs] for i in range(begin, end)]
+        outputs = [[executor.outputs[i] for executor in self.execs] for i in range(begin, end)]
         if not merge_multi_context:
-            return found
-        return [_concatenate(parts, axis) for parts, axis in zip(found, self.output_layouts[begin:end], strict=True)]
+            return outputs
+        return [_concatenate(parts, axis) for parts, axis in zip(outputs, self.output_layouts[begin:end], strict=True)]
 
     def get_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         """The name of each output and its shape for the whole batch."""
         shapes = {d.name: self.execs[0].arg_dict[d.name].shape for d in self._inputs}
-        found = self.symbol.infer_shape(**shapes)[1] or []
+        inferred = self.symbol.infer_shape(**shapes)[1] or []
         full: list[Any] = [
             shape if axis < 0 or not shape else (*shape[:axis], self.batch_size, *shape[axis + 1 :])
-            for shape, axis in zip(found, self.output_layouts, strict=True)
+            for shape, axis in zip(inferred, self.output_layouts, strict=True)
         ]
         return list(zip(self.output_names, full, strict=True))
 
@@ -295,11 +295,11 @@ class DataParallelExecutorGroup:
         """
         if not self.for_training:
             raise AssertionError("re-bind with for_training=True to run backward")
-        given = [out_grads] if isinstance(out_grads, NDArray) else list(out_grads or [])
+        gradients = [out_grads] if isinstance(out_grads, NDArray) else list(out_grads or [])
         for number, executor in enumerate(self.execs):
             parts = [
                 (g if axis < 0 else _slice(g, axis, self.slices[number])).as_in_context(self.contexts[number])
-                for g, axis in zip(given, self.output_layouts, strict=False)
+                for g, axis in zip(gradients, self.output_layouts, strict=False)
             ]
             executor.backward(parts or None)
 

@@ -31,8 +31,8 @@ def gradient_requests(group: _Names, data_names: Sequence[str], grad_req: Any) -
     differentiable = {name for name in group.param_names if name not in group.fixed_param_names}
     if group.inputs_need_grad:
         differentiable.update(data_names)
-    found = {name: common if name in differentiable else "null" for name in group.arg_names}
-    return found if isinstance(grad_req, str) else {**found, **grad_req}
+    requests = {name: common if name in differentiable else "null" for name in group.arg_names}
+    return requests if isinstance(grad_req, str) else {**requests, **grad_req}
 
 
 def groups_by_context(group2ctxs: Any, count: int) -> list[dict[str, Context] | None]:
@@ -45,12 +45,12 @@ def groups_by_context(group2ctxs: Any, count: int) -> list[dict[str, Context] | 
         return group2ctxs
     if not isinstance(group2ctxs, Mapping):
         raise AssertionError("group2ctxs should be a list of dictionaries, or a dictionary of contexts")
-    found: list[dict[str, Context] | None] = [{} for _ in range(count)]
+    groups: list[dict[str, Context] | None] = [{} for _ in range(count)]
     for name, contexts in group2ctxs.items():
         listed = [contexts] if isinstance(contexts, Context) else list(contexts)
         listed = listed * count if len(listed) == 1 else listed
         if len(listed) != count:
             raise AssertionError(f"length of group2ctxs[{name}] should be {count} or 1")
-        for own, context in zip(found, listed, strict=True):
+        for own, context in zip(groups, listed, strict=True):
             own[name] = context  # type: ignore[index]
-    return found
+    return groups

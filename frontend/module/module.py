@@ -380,11 +380,11 @@ def _fill(
 ) -> None:
     """Initialize one parameter from `source` if it contains it, else with the initializer."""
     if source is not None and str(desc) in source:
-        given = source[str(desc)]
-        if given.shape != array.shape:
-            raise MXNetError(f"init_params: {desc} has the shape {array.shape}, the array passed has {given.shape}")
-        if given is not array:
-            given.copyto(array)
+        passed = source[str(desc)]
+        if passed.shape != array.shape:
+            raise MXNetError(f"init_params: {desc} has the shape {array.shape}, the array passed has {passed.shape}")
+        if passed is not array:
+            passed.copyto(array)
         return
     if source is not None and not allow_missing:
         raise RuntimeError(f"{desc} is not presented")

@@ -112,9 +112,9 @@ class PythonModule(BaseModule):
 
 
 def _check_order(what: str, shapes: Any, names: Sequence[str] | None) -> None:
-    found = [shape[0] for shape in shapes]
-    if found != list(names or []):
-        raise AssertionError(f"{what} are for {found}, the module requires {names}")
+    order = [shape[0] for shape in shapes]
+    if order != list(names or []):
+        raise AssertionError(f"{what} are for {order}, the module requires {names}")
 
 
 class PythonLossModule(PythonModule):

@@ -23,10 +23,10 @@ class AbsentModule(ModuleType):
         self._root, self._below_root = root, path
 
     def __getattr__(self, name: str) -> Any:
-        found = find_borrowed(self._root, self._below_root, name)
-        if found is None:
+        borrowed = find_borrowed(self._root, self._below_root, name)
+        if borrowed is None:
             raise attribute_error(self._root, self._below_root, name)
-        return found[0]
+        return borrowed[0]
 
 
 def absent_module(root: str, path: str) -> ModuleType | None:

@@ -38,10 +38,10 @@ class ModuleAliases(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         real = self.real_name(fullname)
-        found = None if real is None else find_spec(real)
-        if real is None or found is None:
+        spec = None if real is None else find_spec(real)
+        if real is None or spec is None:
             return None
-        return ModuleSpec(fullname, _AliasLoader(real), is_package=found.submodule_search_locations is not None)
+        return ModuleSpec(fullname, _AliasLoader(real), is_package=spec.submodule_search_locations is not None)
 
 
 class FolderAliases(ModuleAliases):

@@ -37,11 +37,11 @@ def _origins() -> dict[str, str]:
 @cache
 def _borrowed(place: str) -> Mapping[str, str]:
     """The origin of each name that the module at `place` below the root borrows."""
-    found: dict[str, str] = {}
+    origins: dict[str, str] = {}
     for entry in BORROWED.get(place, "").split():
         name, _, origin = entry.partition("=")
-        found[name] = origin or _origins()[name]
-    return found
+        origins[name] = origin or _origins()[name]
+    return origins
 
 
 def _resolve(root: str, origin: str) -> Any:
@@ -100,9 +100,9 @@ def complete(module: ModuleType, root: str, place: str) -> None:
     def find(name: str) -> Any:
         if name == "__all__":
             return exported()
-        found = find_borrowed(root, place, name)
-        if found is not None:
-            return module.__dict__.setdefault(name, found[0])
+        member = find_borrowed(root, place, name)
+        if member is not None:
+            return module.__dict__.setdefault(name, member[0])
         if original_find is not None:
             return original_find(name)
         raise attribute_error(root, place, name)
@@ -117,8 +117,8 @@ def _public(names: Iterable[str], module: ModuleType) -> list[str]:
     """The names that MXNet exports. Names with a leading underscore are excluded (two underscores in `_internal`), and
     so are names of typing and helpers, which only mxforge's source has."""
     hidden = "__" if module.__name__.endswith("._internal") else "_"
-    found = (n for n in names if not n.startswith(hidden) and n not in _HELPERS)
-    return [n for n in found if not _is_typing(module.__dict__.get(n))]
+    visible = (n for n in names if not n.startswith(hidden) and n not in _HELPERS)
+    return [n for n in visible if not _is_typing(module.__dict__.get(n))]
 
 
 def _is_typing(value: Any) -> bool:

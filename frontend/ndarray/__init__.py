@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    made = globals()[name] = getattr(op, name)
-    return made
+    function = globals()[name] = getattr(op, name)
+    return function
 
 
 def __dir__() -> list[str]:

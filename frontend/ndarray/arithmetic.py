@@ -41,17 +41,17 @@ _tables: dict[str, Cache[Any, FastPath]] = {}
 def cell(dtype: DType, value: Any) -> NDArray:
     """A number as an array of shape () and class `Number`. It is cached: callers must not write to it."""
     key = dtype, value or str(value)  # 0.0 and -0.0 are equal, but need different entries
-    found = _recent_numbers.get(key)
-    if found is None:  # no closure over the arguments, which would slow down every call
-        found = _numbers.find(key)
-    return _numbers.add(key, _new_cell(dtype, value)) if found is None else found
+    known = _recent_numbers.get(key)
+    if known is None:  # no closure over the arguments, which would slow down every call
+        known = _numbers.find(key)
+    return _numbers.add(key, _new_cell(dtype, value)) if known is None else known
 
 
 def _new_cell(dtype: DType, value: Any) -> NDArray:
-    made = empty_array((), dtype, _CPU)
-    made._write(to_memory(value, dtype))
-    made.__class__ = number_class()
-    return made
+    number = empty_array((), dtype, _CPU)
+    number._write(to_memory(value, dtype))
+    number.__class__ = number_class()
+    return number
 
 
 def _table(name: str) -> Cache[Any, FastPath]:
@@ -67,18 +67,20 @@ def _slow(name: str, x: Any, y: Any) -> NDArray:
     bound = bind(operator_named(name), {})
     if x._is_sparse or y._is_sparse:
         return apply_bound(bound, (x, y))
-    given, (x, y) = (x, y), on_one_device((x, y))
-    found = bound.specialization((x, y))
+    operands, (x, y) = (x, y), on_one_device((x, y))
+    specialization = bound.specialization((x, y))
     if not hooks.intercepted:
         key = x._dtype, x._shape, y._dtype, y._shape
-        remember(_table(name), key, found.device, lambda: _with_numbers(given, (x, y), found.fast()))
-    return found.call((x, y))
+        remember(
+            _table(name), key, specialization.device, lambda: _with_numbers(operands, (x, y), specialization.fast())
+        )
+    return specialization.call((x, y))
 
 
-def _with_numbers(given: Sequence[NDArray], used: Sequence[NDArray], path: FastPath) -> FastPath:
-    """The fast path of calls with operands like the `given` ones. If `used` has copies of numbers on a GPU instead, the
-    path takes such copies for all numbers."""
-    if all(map(is_, given, used)):
+def _with_numbers(operands: Sequence[NDArray], used: Sequence[NDArray], path: FastPath) -> FastPath:
+    """The fast path of calls with operands like `operands`. If `used` has copies of numbers on a GPU instead, the path
+    takes such copies for all numbers."""
+    if all(map(is_, operands, used)):
         return path
     context, number, recorded = used[0]._context, number_class(), path.recorded
 
@@ -130,7 +132,7 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
     fast_paths = _table(name).recent
 
     def method(self: NDArray, other: Any) -> NDArray:
-        given = other
+        operand = other
         if other.__class__ in _NUMBERS:
             if self._dtype is _BOOL:
                 self = self.astype("int64")
@@ -146,7 +148,7 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
                 return call(self, other)
             except DeviceError:
                 pass
-        return _slow(name, self, given)
+        return _slow(name, self, operand)
 
     return _named(method, python_name, doc)
 
@@ -157,16 +159,16 @@ def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any]
     fast_paths = _table(name).recent
 
     def method(self: NDArray, other: Any) -> NDArray:
-        given = other
+        operand = other
         self = whole(self)
         other = as_operand(other, self._dtype)
         call = fast_paths.get((other._dtype, other._shape, self._dtype, self._shape))
         if hooks.watched:
             call = while_watched(call)
         try:
-            result = _slow(name, given, self) if call is None else call(other, self)
+            result = _slow(name, operand, self) if call is None else call(other, self)
         except DeviceError:
-            result = _slow(name, given, self)
+            result = _slow(name, operand, self)
         result._context = self._context
         return result
 
@@ -186,8 +188,8 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
         if other._is_sparse:
             return _slow_in_place(name, self, densified(other))
         write = fast_paths.get((self._dtype, self._shape, other._dtype, other._shape))
-        apart = other is self or other._storage is not self._storage
-        if write is not None and apart and not (hooks.watched and are_calls_seen()):
+        is_safe = other is self or other._storage is not self._storage
+        if write is not None and is_safe and not (hooks.watched and are_calls_seen()):
             try:
                 return write(self, other)
             except DeviceError:
@@ -202,12 +204,14 @@ def _slow_in_place(name: str, x: NDArray, y: NDArray) -> NDArray:
     """The slow path: a first call with such operands, an operand that shares x's memory, or observed calls."""
     if hooks.converter is not None:
         _, y = _converted(name, x, y)
-    given, (x, y) = (x, y), on_one_device((x, y))
-    found = bind(operator_named(name), {}).specialization((x, y))
-    found.call((x, y), x)
-    if not are_calls_seen() and found.may_write_first:
+    operands, (x, y) = (x, y), on_one_device((x, y))
+    specialization = bind(operator_named(name), {}).specialization((x, y))
+    specialization.call((x, y), x)
+    if not are_calls_seen() and specialization.may_write_first:
         key, paths = (x._dtype, x._shape, y._dtype, y._shape), _table(f"{name} in place")
-        remember(paths, key, found.device, lambda: _with_numbers(given, (x, y), found.fast_in_place()))
+        remember(
+            paths, key, specialization.device, lambda: _with_numbers(operands, (x, y), specialization.fast_in_place())
+        )
     return x
 
 
@@ -229,10 +233,10 @@ def _unary(bound: Callable[[], BoundOperator], python_name: str, doc: str) -> Ca
     def slowly(x: NDArray) -> NDArray:
         if hooks.converter is not None:
             (x,), _ = hooks.converter(type(bound().operator), [x], {})
-        found = bound().specialization((x,))
+        specialization = bound().specialization((x,))
         if not hooks.intercepted:
-            remember(table, (x._dtype, x._shape), found.device, found.fast)
-        return found.call((x,))
+            remember(table, (x._dtype, x._shape), specialization.device, specialization.fast)
+        return specialization.call((x,))
 
     return _named(method, python_name, doc)
 
@@ -276,7 +280,7 @@ def apply(name: str, x: NDArray, y: Any) -> NDArray:
     """A binary operator on two arrays, or an array and a number."""
     if x._is_sparse:
         return binary(name, x, y)
-    given = y
+    operand = y
     if isinstance(y, numeric_types):
         x = whole(x)
     y = as_operand(y, x._dtype)
@@ -290,7 +294,7 @@ def apply(name: str, x: NDArray, y: Any) -> NDArray:
             return call(x, y)
         except DeviceError:
             pass
-    return _slow(name, x, given)
+    return _slow(name, x, operand)
 
 
 class Arithmetic:

@@ -58,8 +58,8 @@ _copies: Cache[tuple[int, int], tuple[NDArray, NDArray]] = Cache("numbers")
 def number_on(number: NDArray, context: Context) -> NDArray:
     """A number of the host on a GPU. The copy is made once: callers must not write to it."""
     key = id(number), context.device_id
-    found = _copies.recent.get(key) or _copies.get(key, lambda: (number, number.as_in_context(context)))
-    return found[1]
+    known = _copies.recent.get(key) or _copies.get(key, lambda: (number, number.as_in_context(context)))
+    return known[1]
 
 
 def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:

@@ -87,7 +87,7 @@ def write(target: NDArray, source: NDArray) -> None:
         target[:] = densified(source)
         return
     alike = target.stype == source.stype
-    made = source if alike else cast_storage(densified(source), target.stype)
-    made: Any = made.astype(target.dtype, copy=False)
-    target._parts = tuple(p.as_in_context(target._context) for p in made._parts)  # type: ignore[attr-defined]
-    made._owned = None
+    converted = source if alike else cast_storage(densified(source), target.stype)
+    converted: Any = converted.astype(target.dtype, copy=False)
+    target._parts = tuple(p.as_in_context(target._context) for p in converted._parts)  # type: ignore[attr-defined]
+    converted._owned = None

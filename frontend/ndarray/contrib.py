@@ -73,8 +73,8 @@ def getnnz(data: Any = None, axis: int | None = None, out: NDArray | None = None
     if axis not in (None, 1):
         raise MXNetError(f"getnnz: axis {axis} is not supported: None or 1")
     counts = pointers[-1:] if axis is None else np.diff(pointers)
-    found = array(counts, data.context, np.int64)
-    return found if out is None else found.copyto(out)
+    count = array(counts, data.context, np.int64)
+    return count if out is None else count.copyto(out)
 
 
 def boolean_mask(

@@ -59,8 +59,8 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any,
     states, steps = init_states, []
     form: Any = []
     for i in range(count):
-        made, states = body(data[i] if alone else [d[i] for d in data], states)
-        outputs, form = _flatten(made, "foreach output")
+        outs, states = body(data[i] if alone else [d[i] for d in data], states)
+        outputs, form = _flatten(outs, "foreach output")
         steps.append(outputs)
     return _regroup([op.stack(*column, axis=0) for column in zip(*steps, strict=False)], form), states
 
@@ -89,8 +89,8 @@ def while_loop(
     steps: list[list[NDArray]] = []
     form: Any = []
     while len(steps) < limit and _scalar(cond(*state), bool, "Return value of cond"):
-        made, state = _step(func, state)
-        outputs, form = _flatten(made, "while output")
+        outs, state = _step(func, state)
+        outputs, form = _flatten(outs, "while output")
         steps.append(outputs)
         if len(outputs) != len(steps[0]):
             raise ValueError("Number of elements in step_output should be the same in each step")
@@ -99,13 +99,13 @@ def while_loop(
 
 
 def _step(func: Callable[..., Any], state: list[Any]) -> tuple[Any, list[Any]]:
-    made, after = func(*state)
+    outs, after = func(*state)
     if isinstance(after, NDArray):
         after = [after]
     after = [] if after is None else list(after)
     if len(after) != len(state):
         raise ValueError("The length of loop_vars should be consistent during the loop")
-    return [] if made is None else made, after
+    return [] if outs is None else outs, after
 
 
 def _stack_padded(arrays: list[NDArray], length: int) -> NDArray:

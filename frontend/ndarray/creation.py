@@ -61,8 +61,8 @@ def _of_known(extents: tuple[int, ...], ctx: Context | None, dtype: Any) -> NDAr
 def _declared(shape: Any) -> tuple[int, ...]:
     """A shape as operators accept it: a number, a sequence or its text. MXNetError for other values."""
     try:
-        given = ast.literal_eval(shape) if isinstance(shape, str) else shape
-        return integers(given if hasattr(given, "__iter__") else (given,))
+        extents = ast.literal_eval(shape) if isinstance(shape, str) else shape
+        return integers(extents if hasattr(extents, "__iter__") else (extents,))
     except TypeError as error:
         raise MXNetError(f"shape={shape!r}: {error}") from None
     except (ValueError, SyntaxError):
@@ -76,12 +76,12 @@ def empty(shape: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
 
 def zeros(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """A dense array of zeros."""
-    made = _of_known(_declared(shape), ctx, dtype)
+    result = _of_known(_declared(shape), ctx, dtype)
     try:
-        ctypes.memset(made._address, 0, made._nbytes())
+        ctypes.memset(result._address, 0, result._nbytes())
     except ctypes.ArgumentError:  # an address of another device
-        made._clear()
-    return _given_out(made, kwargs)
+        result._clear()
+    return _given_out(result, kwargs)
 
 
 def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
@@ -93,9 +93,9 @@ def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: An
         dtype: The dtype; float32 by default.
         out: An array that receives the ones.
     """
-    made = _of_known(_declared(shape), ctx, dtype)
-    made[...] = 1
-    return _given_out(made, kwargs)
+    result = _of_known(_declared(shape), ctx, dtype)
+    result[...] = 1
+    return _given_out(result, kwargs)
 
 
 def full(
@@ -112,20 +112,20 @@ def full(
     """
     if out is None:
         extents = _extents(shape)
-        made = _new(extents, ctx, dtype) if extents else _of_known(extents, ctx, dtype)
+        result = _new(extents, ctx, dtype) if extents else _of_known(extents, ctx, dtype)
     else:
-        made = out
-    made[...] = val
-    return made
+        result = out
+    result[...] = val
+    return result
 
 
-def _given_out(made: NDArray, kwargs: dict[str, Any]) -> NDArray:
-    """`made`, or the array `out=` after `made` is copied into it. Attributes such as `__layout__` are ignored."""
+def _given_out(result: NDArray, kwargs: dict[str, Any]) -> NDArray:
+    """`result`, or the array `out=` after `result` is copied into it. Attributes such as `__layout__` are ignored."""
     out = kwargs.pop("out", None)
     unknown = [name for name in kwargs if name != "name" and not (name.startswith("__") and name.endswith("__"))]
     if unknown:
         raise TypeError(f"unexpected arguments {', '.join(unknown)}")
-    return made if out is None else made.copyto(out)
+    return result if out is None else result.copyto(out)
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
@@ -141,9 +141,9 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
     values = _values(source_array, element)
     require_room(values.shape, element)
     memory = to_memory(values, element)
-    made = empty_array(memory.shape, element, usable(ctx))
-    made._write(memory)
-    return made
+    result = empty_array(memory.shape, element, usable(ctx))
+    result._write(memory)
+    return result
 
 
 def _public(dtype: DType) -> Any:
@@ -240,9 +240,9 @@ def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any =
 
 
 def _filled(values: np.ndarray, ctx: Context | None, dtype: Any) -> NDArray:
-    made = _new(values.shape, ctx, dtype)
-    made._write(to_memory(values, made._dtype))
-    return made
+    result = _new(values.shape, ctx, dtype)
+    result._write(to_memory(values, result._dtype))
+    return result
 
 
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:

@@ -75,8 +75,8 @@ def apply_bound(
 ) -> Any:
     """Apply an operator with its parameters to arrays of any storage type; see `invoke`."""
     if bound.operator.sized_by_values:
-        made = _sized_by_values[bound.operator.mx_name()](bound.operator, *arrays)
-        return made if out is None else made.copyto(out)
+        result = _sized_by_values[bound.operator.mx_name()](bound.operator, *arrays)
+        return result if out is None else result.copyto(out)
     if about_storage(bound.operator, arrays, out):
         return _dispatch_storage[0](bound, arrays, out, context)
     return bound.specialization(arrays, out, context).call(arrays, out, context, bound.scalars)
@@ -107,12 +107,12 @@ def bind(cls: type[Operator], params: Mapping[str, Any]) -> BoundOperator:
     values = tuple(params.values())
     try:
         key = (cls, tuple(params), values, tuple(map(kind_of, values)))
-        found = _bound.find(key)
+        known = _bound.find(key)
     except TypeError:  # lists
         return bind(cls, {name: _frozen(value) for name, value in params.items()})
-    if found is None:
-        found = _bound.find((*key, is_np_shape()))
-    return _bind_new(cls, params, key) if found is None else found
+    if known is None:
+        known = _bound.find((*key, is_np_shape()))
+    return _bind_new(cls, params, key) if known is None else known
 
 
 def _bind_new(cls: type[Operator], params: Mapping[str, Any], key: tuple[Any, ...]) -> BoundOperator:
@@ -137,11 +137,11 @@ def _bind_scalars(operator: Operator) -> BoundOperator:
     """A BoundOperator whose function is shared by operators that differ only in scalar parameters."""
     from ...ir.dialects.mx.builder import scalar_values
 
-    given = scalar_values(operator)
+    scalars = scalar_values(operator)
     rest = [getattr(operator, field) for field in type(operator).fields() if field not in operator.scalars]
-    key = (type(operator), tuple(given), tuple(rest))
+    key = (type(operator), tuple(scalars), tuple(rest))
     function = _functions.get(key, lambda: OperatorFunction(operator))
-    return BoundOperator(function, operator, tuple(given.values()))
+    return BoundOperator(function, operator, tuple(scalars.values()))
 
 
 def _frozen(value: Any) -> Any:

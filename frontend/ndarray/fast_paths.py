@@ -65,7 +65,7 @@ class Form(NamedTuple):
     overwrites, "new", or "halo" for a new array with a halo of zeros. The first `returned` results are returned: one as
     an array, several as a list.
 
-    The program replaces the arguments `replaced`. The call refuses if the arguments of a pair in `apart` share memory.
+    The program replaces the arguments `replaced`. The call refuses if arguments of a pair in `disjoint` share memory.
 
     With `keywords` a call gets its arguments as a tuple and a dictionary, which has the numbers, and returns what the
     dictionary has as `out` if its results overwrite arguments. With `bound` the program is bound to the parameters of a
@@ -79,7 +79,7 @@ class Form(NamedTuple):
     results: tuple[str, ...]
     returned: int
     replaced: tuple[str, ...] = ()
-    apart: tuple[tuple[str, str], ...] = ()
+    disjoint: tuple[tuple[str, str], ...] = ()
     keywords: bool = False
     bound: bool = False
     kept: tuple[tuple[bool, int], ...] | None = None
@@ -95,26 +95,34 @@ def new_results(types: Sequence[TensorType]) -> tuple[str, ...]:
     return tuple(["halo" if memory_of(type)[1] else "new" for type in types])
 
 
-def with_key(operands: Iterable[str], found: Specialization) -> tuple[str, ...]:
+def with_key(operands: Iterable[str], specialization: Specialization) -> tuple[str, ...]:
     """The operands of a form, with the random key if the program takes one."""
     listed = list(operands)
-    if found.random is not None:
-        listed.insert(found.random.input, "key")
+    if specialization.random is not None:
+        listed.insert(specialization.random.input, "key")
     return tuple(listed)
 
 
-def direct_call(found: Specialization) -> DirectCall:
+def direct_call(specialization: Specialization) -> DirectCall:
     """A run of a program as a function of addresses. A program that takes a random key is run by `run`, which does not
     refuse while launches are observed: after a refusal the slow path would draw another key."""
-    return found.executable.direct_call() if found.random is None else direct_by_run(found.executable)
+    return (
+        specialization.executable.direct_call()
+        if specialization.random is None
+        else direct_by_run(specialization.executable)
+    )
 
 
-def bound_call(found: Specialization, fixed: Mapping[int, Address]) -> BoundCall:
+def bound_call(specialization: Specialization, fixed: Mapping[int, Address]) -> BoundCall:
     """`direct_call` of a program with parameters at these addresses."""
-    return found.executable.bound_call(fixed) if found.random is None else bound_by_run(found.executable, fixed)
+    return (
+        specialization.executable.bound_call(fixed)
+        if specialization.random is None
+        else bound_by_run(specialization.executable, fixed)
+    )
 
 
-def fast_path(form: Form, found: Specialization, **constants: Any) -> Callable[..., Any]:
+def fast_path(form: Form, specialization: Specialization, **constants: Any) -> Callable[..., Any]:
     """The function of a form for the program of a specialization.
 
     `constants` are `run`, a direct call of the program, and what else the form needs: `fill`, `values` and `free` for
@@ -122,8 +130,8 @@ def fast_path(form: Form, found: Specialization, **constants: Any) -> Callable[.
     call. `bind` returns `run`, the version of the parameters and the time of their last write.
     """
     names, make = _text(form)
-    constants |= {"program": found, "allocate": found.device.allocate}
-    for i, type in enumerate(found.types):
+    constants |= {"program": specialization, "allocate": specialization.device.allocate}
+    for i, type in enumerate(specialization.types):
         shape, _ = memory_of(type)
         constants |= {f"type{i}": type, f"shape{i}": shape, f"dtype{i}": type.dtype, f"nbytes{i}": type.nbytes}
     return make(*[constants[name] for name in names])
@@ -189,7 +197,7 @@ class _Text:
             lines += ["context = current_context()"]
         if form.keywords and self.arguments:
             lines += [f"({', '.join(self.arguments)},) = args"]
-        for x, y in form.apart:
+        for x, y in form.disjoint:
             lines += [f"if {x}._storage is {y}._storage:", "    raise DeviceError"]
         if "key" in form.operands:
             for x in self.arguments:

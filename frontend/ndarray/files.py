@@ -149,9 +149,9 @@ def from_data(data: ParamsArray, block: Storage | None = None) -> Any:
     address = memory.ctypes.data
     if block is not None and block.address <= address and address + memory.nbytes <= block.address + block.nbytes:
         return array_at(block, address, memory.shape, dtype, cpu())
-    made = empty_array(memory.shape, dtype, cpu())
-    made._write(memory)
-    return made
+    result = empty_array(memory.shape, dtype, cpu())
+    result._write(memory)
+    return result
 
 
 def _plain(data: np.ndarray | BFloat16Data) -> np.ndarray:

@@ -127,14 +127,14 @@ class _Calls:
         bound, context = bind(self.cls, params), None if ctx is None else as_context(ctx)
         if out is not None or about_storage(bound.operator, arrays):
             return _apply_to(bound, arrays, out, context)
-        found = bound.specialization(arrays, out, context)
+        specialization = bound.specialization(arrays, out, context)
         plain = ctx is None and bound.operator.with_legacy_shapes() is bound.operator  # keys lack the shape semantics
         if plain and 0 < len(arrays) <= len(args) and all(map(is_, args, arrays)):
-            self._remember(args, kwargs, len(arrays), found)
-        return found.call(arrays, out, context)
+            self._remember(args, kwargs, len(arrays), specialization)
+        return specialization.call(arrays, out, context)
 
     def _remember(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], count: int, found: OperatorSpecialization
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], count: int, specialization: OperatorSpecialization
     ) -> None:
         """Cache the fast path of a call whose first `count` arguments are its arrays."""
         if hooks.intercepted:
@@ -142,9 +142,9 @@ class _Calls:
         try:
             key = _key_of(args, kwargs)
             mode = modes.recording, modes.training
-            make = found.fast_recorded if modes.recording else found.fast
+            make = specialization.fast_recorded if modes.recording else specialization.fast
             paths, key = (self.by_mode, (mode, key)) if True in mode else (self.plain, key)
-            remember(paths, key, found.device, lambda: _of_first(count, args, make()))
+            remember(paths, key, specialization.device, lambda: _of_first(count, args, make()))
         except TypeError:  # lists
             return
 
@@ -160,7 +160,7 @@ def _splitter(arguments: Arguments) -> Split:
     def split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         if arguments.is_variadic and len(args) == 1 and isinstance(args[0], list | tuple):
             args = tuple(args[0])
-        given = arguments.divide(args, kwargs)
-        return [*given.positional, *given.named.values()], given.others
+        divided = arguments.divide(args, kwargs)
+        return [*divided.positional, *divided.named.values()], divided.others
 
     return split

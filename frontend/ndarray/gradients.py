@@ -54,8 +54,8 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str
     for variable, gradient, request in zip(variables, gradients, requests, strict=True):
         if variable.shape != gradient.shape:
             raise MXNetError(f"mark_variables: a gradient of shape {gradient.shape} for a variable of {variable.shape}")
-        made = attach(variable, request, lambda gradient=gradient: gradient, gradient.stype)
-        assert made.array is gradient  # it has elements: it is not zeros without memory
+        attached = attach(variable, request, lambda gradient=gradient: gradient, gradient.stype)
+        assert attached.array is gradient  # it has elements: it is not zeros without memory
 
 
 class _Attachments:
@@ -106,10 +106,10 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
 def pull(heads: list[NDArray], head_grads: list[NDArray | None], retain: bool) -> None:
     """`backward` of lists of arrays."""
     try:
-        found, received = _gradients(heads, head_grads, retain, direct=True)
+        gradients, received = _gradients(heads, head_grads, retain, direct=True)
         if not received:
-            _receive_all(found)
-        for variable in found:
+            _receive_all(gradients)
+        for variable in gradients:
             variable.fresh = variable.fresh or variable.req != "null"
     except Exception as error:
         shorten(error)
@@ -139,21 +139,21 @@ def _gradients(
     with `direct`, whether the variables' arrays have received them. Frees the graph unless it is to `retain` it."""
     entries = entries_of(heads)
     cotangents: list[NDArray | None] = [None] * len(heads)
-    for i, given in enumerate(head_grads):
-        if given is not None:
-            cotangents[i] = _cotangent(heads[i], given, entries[i])
+    for i, head_grad in enumerate(head_grads):
+        if head_grad is not None:
+            cotangents[i] = _cotangent(heads[i], head_grad, entries[i])
     nodes = calls_before(entries)
     pulled = nodes if wanted is None else calls_after(nodes, wanted)
     linked = not differentiable and len(pulled) == len(nodes)
-    found = linked_gradients(nodes, entries, cotangents, direct) if linked else None
-    if found is None:
+    gradients = linked_gradients(nodes, entries, cotangents, direct) if linked else None
+    if gradients is None:
         seeds = [_ones(h) if c is None else c for h, c in zip(heads, cotangents, strict=True)]
-        found = pull_back(pulled, entries, seeds, differentiable), False
+        gradients = pull_back(pulled, entries, seeds, differentiable), False
     if not retain:
         free(nodes)
-        for variable in found[0]:
+        for variable in gradients[0]:
             variable.spent = variable.req == "null"
-    return found
+    return gradients
 
 
 @api_boundary
@@ -193,23 +193,23 @@ def grad(
         raise AssertionError("variables cannot be an empty list.")
     nodes = [_variable(x, i) for i, x in enumerate(listed, 1)]
     retain = create_graph if retain_graph is None else retain_graph
-    found, _ = _gradients(heads, head_grads, retain, differentiable=create_graph, wanted=nodes)
+    by_variable, _ = _gradients(heads, head_grads, retain, differentiable=create_graph, wanted=nodes)
     for i, node in enumerate(nodes, 1):
-        if node not in found:
+        if node not in by_variable:
             raise MXNetError(
                 f"Cannot differentiate with respect to the {i}-th variable because it is unreachable from the outputs."
             )
-    gradients = zip([found[node] for node in nodes], listed, strict=True)
+    gradients = zip([by_variable[node] for node in nodes], listed, strict=True)
     return [zeros_of(x._type(), x._context) if g is None else g for g, x in gradients]
 
 
 def _variable(array: Any, number: int) -> Variable:
-    found = variable_of(array)
-    if found is None or found.req == "null":
+    variable = variable_of(array)
+    if variable is None or variable.req == "null":
         raise MXNetError(
             f"Cannot differentiate with respect to the {number}-th variable because it does not require gradient."
         )
-    return found
+    return variable
 
 
 def _as_lists(heads: Any, head_grads: Any) -> tuple[list[NDArray], list[NDArray | None]]:
@@ -222,23 +222,23 @@ def _as_lists(heads: Any, head_grads: Any) -> tuple[list[NDArray], list[NDArray 
     return heads, head_grads
 
 
-def _cotangent(head: NDArray, given: NDArray, entry: Entry) -> NDArray | None:
+def _cotangent(head: NDArray, gradient: NDArray, entry: Entry) -> NDArray | None:
     """The gradient by a head, in the head's shape; None if nothing depends on it. MXNetError if it has another number
     of elements."""
-    dense = given.tostype("default").astype(head.dtype, copy=False)
+    dense = gradient.tostype("default").astype(head.dtype, copy=False)
     if dense.shape == head.shape:
         return dense
     if dense.size == head.size:
         return dense.reshape(head.shape)
     if reads_cotangent(entry):
-        raise MXNetError(f"the gradient by a head of shape {head.shape} has the shape {given.shape}")
+        raise MXNetError(f"the gradient by a head of shape {head.shape} has the shape {gradient.shape}")
     return None
 
 
 def _ones(array: NDArray) -> NDArray:
-    made = empty_array(array._shape, dtype_of(array.dtype), array._context)
-    made[:] = 1
-    return made
+    ones = empty_array(array._shape, dtype_of(array.dtype), array._context)
+    ones[:] = 1
+    return ones
 
 
 def _receive(variable: Variable, gradient: NDArray | None) -> None:

@@ -123,9 +123,9 @@ def _select(array: NDArray, key: Any) -> NDArray:
 
 def _positions(places: np.ndarray, context: Context) -> NDArray:
     """Positions as an array of int64."""
-    made = empty_array(places.shape, DType.I64, context)
-    made._write(places)
-    return made
+    positions = empty_array(places.shape, DType.I64, context)
+    positions._write(places)
+    return positions
 
 
 def _assign_recorded(array: NDArray, key: Any, value: NDArray) -> None:

@@ -49,10 +49,10 @@ def _get_index_range(start: int | None, stop: int | None, length: int, step: int
     return _position(start, first, length), _position(stop, behind, length), step
 
 
-def _position(given: int | None, default: int, length: int) -> int:
-    if given is None:
+def _position(index: int | None, default: int, length: int) -> int:
+    if index is None:
         return default
-    return min(max(given + length, 0) if given < 0 else given, length)
+    return min(max(index + length, 0) if index < 0 else index, length)
 
 
 def _get_dim_size(start: int, stop: int, step: int) -> int:
@@ -81,8 +81,8 @@ def _shape_for_bcast(shape: Sequence[int], target_ndim: int, new_axes: Iterable[
     """The shape extended to `target_ndim` axes: extent 1 at the new axes, and for missing leading axes."""
     ones = {axis % target_ndim for axis in new_axes} if len(shape) < target_ndim else set()
     left = list(shape)
-    made = [1 if axis in ones or not left else left.pop() for axis in reversed(range(target_ndim))]
-    return tuple(reversed(made))
+    extents = [1 if axis in ones or not left else left.pop() for axis in reversed(range(target_ndim))]
+    return tuple(reversed(extents))
 
 
 def _int64_enabled() -> bool:

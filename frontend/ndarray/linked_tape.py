@@ -154,11 +154,11 @@ class _LinkedTape:
         self, variables: Sequence[Variable], operands: Sequence[NDArray], context: Context
     ) -> _Targets | None:
         """Where the program can write the gradients: the variables' arrays. None if it cannot write all of them."""
-        found = self._targets
-        if found is None or found.numbers != tuple(map(_NUMBER, variables)):
-            found = self._targets = _Targets(variables, self.types, context)
+        targets = self._targets
+        if targets is None or targets.numbers != tuple(map(_NUMBER, variables)):
+            targets = self._targets = _Targets(variables, self.types, context)
         used = map(id, map(_STORAGE, operands))
-        return found if found.are_possible and found.storages.isdisjoint(used) else None
+        return targets if targets.are_possible and targets.storages.isdisjoint(used) else None
 
 
 _ADDRESS, _STORAGE, _NUMBER = attrgetter("_address"), attrgetter("_storage"), attrgetter("number")
@@ -196,14 +196,14 @@ _recent_ones = _ones_by_type.recent
 def _ones(type: TensorType, context: Context) -> NDArray:
     """Ones, which must not be written."""
     key = type.shape, type.dtype, context.device_typeid, context.device_id
-    found = _recent_ones.get(key)
-    return found if found is not None else _ones_by_type.get(key, lambda: _new_ones(type, context))
+    known_ones = _recent_ones.get(key)
+    return known_ones if known_ones is not None else _ones_by_type.get(key, lambda: _new_ones(type, context))
 
 
 def _new_ones(type: TensorType, context: Context) -> NDArray:
-    made = empty_array(type.shape, type.dtype, context)
-    made[:] = 1
-    return made
+    ones = empty_array(type.shape, type.dtype, context)
+    ones[:] = 1
+    return ones
 
 
 def _forward(node: Recorded) -> ForwardRun:
@@ -250,9 +250,9 @@ class _Linker:
         if known is None:
             self.sums[entry] = value, type
             return
-        found = bind(operator_named("broadcast_add"), {}).function.specialise((type, type), False, self.device)
+        addition = bind(operator_named("broadcast_add"), {}).function.specialise((type, type), False, self.device)
         total = self._value(type)
-        self.uses.append(Use(cast("LoadedProgram[Any]", found.executable).program, (known[0], value), (total,)))
+        self.uses.append(Use(cast("LoadedProgram[Any]", addition.executable).program, (known[0], value), (total,)))
         self.sums[entry] = total, type
 
     def linked(self, variables: Sequence[Variable]) -> _LinkedTape:
@@ -272,19 +272,19 @@ class _Linker:
     def _pull(self, node: Recorded, kept: Sequence[int]) -> None:
         pull = cast("CompiledPullback", node.pull)
         derivative = pull.forward.derivative
-        given = [self.sums.pop(Entry(node, i), None) for i in range(node.results)]
-        if not derivative.runs(any(given)):
+        cotangents = [self.sums.pop(Entry(node, i), None) for i in range(node.results)]
+        if not derivative.runs(any(cotangents)):
             return
         seeds = [
             self._value(type) if cotangent is None else cotangent[0]
-            for cotangent, type in zip(given, pull.types, strict=True)
+            for cotangent, type in zip(cotangents, pull.types, strict=True)
             if type.dtype.has_cotangent
         ]
         backward = derivative.backward.specialization
         results = [self._value(type) for type in backward.types]
         self.uses.append(Use(cast("LoadedProgram[Any]", backward.executable).program, (*kept, *seeds), tuple(results)))
-        found = zip(node.operands, results, backward.types, derivative.traits.zero, strict=True)
-        for entry, value, type, is_zero in found:
+        gradients = zip(node.operands, results, backward.types, derivative.traits.zero, strict=True)
+        for entry, value, type, is_zero in gradients:
             if not is_zero:
                 self._add(entry, value, type)
 

@@ -169,9 +169,9 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
     def _like(self, memory: np.ndarray) -> NDArray:
         """A new array of the same dtype and context with these elements (bfloat16 as uint16)."""
-        made = empty_array(memory.shape, self._dtype, self._context)
-        made._write(memory)
-        return made
+        result = empty_array(memory.shape, self._dtype, self._context)
+        result._write(memory)
+        return result
 
     # Conversion.
 
@@ -230,9 +230,9 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
             return self.copy() if copy else self
         if self.size >= _LARGE or self._address.__class__ is not int or is_recorded((self,)):
             return invoke(operator_named("Cast"), [self], {"dtype": dtype_name(numpy_type(new))})
-        made = empty_array(self._shape, new, self._context)
-        made._write(to_memory(self.asnumpy(), new))
-        return made
+        result = empty_array(self._shape, new, self._context)
+        result._write(to_memory(self.asnumpy(), new))
+        return result
 
     def copy(self) -> NDArray:
         """A copy of the array on the same context."""
@@ -263,14 +263,14 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         return other
 
     def _copied_to(self, context: Context) -> NDArray:
-        made = empty_array(self._shape, self._dtype, context)
+        copy = empty_array(self._shape, self._dtype, context)
         try:
-            ctypes.memmove(made._address, self._address, self._nbytes())
+            ctypes.memmove(copy._address, self._address, self._nbytes())
         except ctypes.ArgumentError:  # an address of another device
-            copy_between(made._storage.device, made._address, self._storage.device, self._address, self._nbytes())
+            copy_between(copy._storage.device, copy._address, self._storage.device, self._address, self._nbytes())
         if is_recorded((self,)):
-            record_copy(self, made)
-        return made
+            record_copy(self, copy)
+        return copy
 
     def as_in_context(self, context: Context) -> NDArray:
         """The array itself if it is on `context`, else a copy there."""
@@ -298,10 +298,10 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         Returns:
             A copy. ValueError for csr unless the array has two axes, and between csr and row_sparse.
         """
-        made = tostype(self, stype)
+        result = tostype(self, stype)
         if hooks.watched and is_recorded((self,)):
-            record_copy(self, made)
-        return made
+            record_copy(self, result)
+        return result
 
     def wait_to_read(self) -> None:
         """Waits until the device has finished its work. On the CPU a call returns when its work is done."""
@@ -388,10 +388,10 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         if len(shape) == 1 and isinstance(shape[0], list | tuple):
             shape = tuple(shape[0])
         elif not shape:
-            given = kwargs.get("shape")
-            if given is None or given == ():
+            named = kwargs.get("shape")
+            if named is None or named == ():
                 raise AssertionError("Shape must be provided.")
-            shape = (given,) if isinstance(given, int) else tuple(given)
+            shape = (named,) if isinstance(named, int) else tuple(named)
         if kwargs and (unknown := [k for k in kwargs if k not in ("shape", "reverse")]):
             raise TypeError(
                 f"Got unknown keywords in reshape: {', '.join(unknown)}. Accepted are 'shape' and 'reverse'."
@@ -443,9 +443,9 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
 
 def _zeros(shape: tuple[int, ...], dtype: DType, context: Context, stype: str) -> NDArray:
-    made = empty_array(shape, dtype, context)
-    made._clear()
-    return made if stype == "default" else tostype(made, stype)
+    zeros = empty_array(shape, dtype, context)
+    zeros._clear()
+    return zeros if stype == "default" else tostype(zeros, stype)
 
 
 def _unpickled(cls: type[NDArray], context: str, content: bytes) -> NDArray:

@@ -17,8 +17,8 @@ def all_finite(data: Any = None, init_output: bool = True, out: Any = None, name
         init_output: False to combine the result with the value of `out`: 0 stays 0.
         out: An array that receives the result.
     """
-    found = find_function("", "all_finite")(data, out=out if init_output else None, **kwargs)
-    return found if init_output else _combined(found, out)
+    finite = find_function("", "all_finite")(data, out=out if init_output else None, **kwargs)
+    return finite if init_output else _combined(finite, out)
 
 
 def multi_all_finite(
@@ -26,13 +26,13 @@ def multi_all_finite(
 ) -> Any:
     """`all_finite` for several arrays: 1 if all elements of all arrays are finite."""
     first = out if init_output else None
-    found = find_function("", "multi_all_finite")(*data, num_arrays=num_arrays, out=first, **kwargs)
-    return found if init_output else _combined(found, out)
+    finite = find_function("", "multi_all_finite")(*data, num_arrays=num_arrays, out=first, **kwargs)
+    return finite if init_output else _combined(finite, out)
 
 
-def _combined(found: Any, out: Any) -> Any:
-    """Multiply `out` by `found`; returns `found` without `out`."""
+def _combined(finite: Any, out: Any) -> Any:
+    """Multiply `out` by `finite`; returns `finite` without `out`."""
     if out is None:
-        return found
-    out *= found
+        return finite
+    out *= finite
     return out

@@ -74,10 +74,10 @@ class BoundOperator:
         MXNetError if the scalar parameters are invalid for them.
         """
         device = None if arrays else device_of(call_context(arrays, out, context))
-        found = self.function.specialization(arrays, None, device)
+        specialization = self.function.specialization(arrays, None, device)
         if self.scalars and checks_scalars(type(self.operator)):
             self._require(arrays)
-        return found
+        return specialization
 
     def _require(self, arrays: Sequence[NDArray]) -> None:
         try:
@@ -166,11 +166,11 @@ class OperatorSpecialization(Specialization):
     def elsewhere(self, arrays: Sequence[NDArray], out: Out = None, scalars: Sequence[float] = ()) -> Any:
         """The call on the arrays' device, which is not part of a fast path's key. MXNetError for several devices."""
         arrays = on_one_device(arrays)
-        found = self.function.specialization(arrays)
-        if found is self:
+        specialization = self.function.specialization(arrays)
+        if specialization is self:
             contexts = ", ".join(dict.fromkeys(str(a._context) for a in arrays))
             raise MXNetError(self._refusal(arrays, f"the arrays are on different devices: {contexts}"))
-        return found.call(arrays, out, None, scalars)
+        return specialization.call(arrays, out, None, scalars)
 
     def _results(
         self, arrays: Sequence[NDArray], out: Out, context: Context, scalars: Sequence[float]
@@ -271,12 +271,12 @@ class OperatorSpecialization(Specialization):
     def form(self, results: tuple[str, ...], keywords: bool = False) -> Form:
         """The form of calls with these results: new ones, or operands. States and operands that are overwritten share
         memory with no other operand."""
-        given = arguments(len(self._signature[0]))
-        changed = {*(given[i] for i in self.state), *results} & set(given)
-        apart = [(x, y) for x, y in combinations(given, 2) if x in changed or y in changed]
-        operands = with_key([*given, *["number"] * self.scalars.count], self)
-        replaced = tuple([given[i] for i in self.state])
-        return Form(len(given), operands, results, len(results), replaced, tuple(apart), keywords)
+        names = arguments(len(self._signature[0]))
+        changed = {*(names[i] for i in self.state), *results} & set(names)
+        disjoint = [(x, y) for x, y in combinations(names, 2) if x in changed or y in changed]
+        operands = with_key([*names, *["number"] * self.scalars.count], self)
+        replaced = tuple([names[i] for i in self.state])
+        return Form(len(names), operands, results, len(results), replaced, tuple(disjoint), keywords)
 
     def fast_recorded(self) -> FastPath:
         """The fast path of a call that a tape records, in the mode of this specialization."""
@@ -295,15 +295,15 @@ class OperatorSpecialization(Specialization):
     def fast_in_place(self) -> FastPath:
         """The fast path of a call that overwrites its first operand; the others share no memory with it or are the same
         array."""
-        form = self.form(("x0",))._replace(apart=())
+        form = self.form(("x0",))._replace(disjoint=())
         return as_path(fast_path(form, self, run=direct_call(self)), self.device)
 
 
 def _number(value: float, type: TensorType, context: Context) -> NDArray:
     """A scalar parameter as an array."""
-    made = empty_array((), type.dtype, context)
-    made._write(value)
-    return made
+    number = empty_array((), type.dtype, context)
+    number._write(value)
+    return number
 
 
 def call_context(arrays: Sequence[NDArray], out: Out, context: Context | None) -> Context:
@@ -327,11 +327,11 @@ def _overlap(x: NDArray, y: NDArray) -> bool:
 
 def _as_outputs(out: Out, specialization: OperatorSpecialization) -> list[NDArray]:
     """The arrays of `out`. MXNetError if their number or types do not fit."""
-    given = list(out) if isinstance(out, list | tuple) else [out]
+    outputs = list(out) if isinstance(out, list | tuple) else [out]
     name = specialization.operator.mx_name()
-    if len(given) != len(specialization.types):
-        raise MXNetError(f"{name} has {len(specialization.types)} outputs, out has {len(given)}")
-    for array, type in zip(given, specialization.types, strict=True):
+    if len(outputs) != len(specialization.types):
+        raise MXNetError(f"{name} has {len(specialization.types)} outputs, out has {len(outputs)}")
+    for array, type in zip(outputs, specialization.types, strict=True):
         if array._shape != type.shape or array._dtype is not type.dtype:
             raise MXNetError(f"{name} returns {type.description}, out is {array._type().description}")
-    return given
+    return outputs

@@ -52,8 +52,8 @@ def refusal(operator: Operator, types: Sequence[TensorType], reason: object) -> 
     from ...ir.dialects.mx.shapes import operands_text
 
     operands = zip(operator.input_names(len(types)), types, strict=False)
-    given = operands_text({name: t.description for name, t in operands})
-    return f"{operator.mx_name()}: {reason}{given}"
+    listed = operands_text({name: t.description for name, t in operands})
+    return f"{operator.mx_name()}: {reason}{listed}"
 
 
 def compiled(graph: Graph, operator: Operator, device: Device) -> Runnable:

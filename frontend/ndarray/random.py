@@ -44,19 +44,19 @@ def _draw(
     """Draw with numbers (`_random_*`) or with arrays (`_sample_*`) as parameters; the two cannot be mixed."""
     values = list(params.values())
     _check_parameters(distribution, params)
-    given = {k: v for k, v in {"shape": shape, "dtype": dtype, **kwargs}.items() if v is not _Null}
+    options = {k: v for k, v in {"shape": shape, "dtype": dtype, **kwargs}.items() if v is not _Null}
     if all(isinstance(v, NDArray) for v in values):
-        given.setdefault("dtype", "float32" if out is None else out.dtype)
-        return getattr(_internal, f"_sample_{distribution}")(*values, out=out, **given)
+        options.setdefault("dtype", "float32" if out is None else out.dtype)
+        return getattr(_internal, f"_sample_{distribution}")(*values, out=out, **options)
     if not all(isinstance(v, numeric_types) for v in values):
         kinds = ", ".join(type(v).__name__ for v in values)
         error = AssertionError if isinstance(values[0], (NDArray, *numeric_types)) else ValueError
         raise error(f"Distribution parameters must be either all NDArrays or all numbers, but got {kinds}")
     if out is not None:
-        given.setdefault("shape", out.shape)
-        given.setdefault("dtype", out.dtype)
-    given.setdefault("shape", 1)
-    return getattr(_internal, f"_random_{distribution}")(**params, **given, ctx=ctx, out=out)
+        options.setdefault("shape", out.shape)
+        options.setdefault("dtype", out.dtype)
+    options.setdefault("shape", 1)
+    return getattr(_internal, f"_random_{distribution}")(**params, **options, ctx=ctx, out=out)
 
 
 _POSITIVE = {"normal": ("scale",), "exponential": ("lam",), "gamma": ("alpha", "beta")}
@@ -252,8 +252,8 @@ def multinomial(
         >>> nd.random.multinomial(nd.array([0, 1])).asnumpy()
         array([1], dtype=int32)
     """
-    given = {} if shape is _Null else {"shape": shape}
-    return _internal._sample_multinomial(data, get_prob=get_prob, out=out, dtype=dtype, **given, **kwargs)
+    options = {} if shape is _Null else {"shape": shape}
+    return _internal._sample_multinomial(data, get_prob=get_prob, out=out, dtype=dtype, **options, **kwargs)
 
 
 def shuffle(data: NDArray, **kwargs: Any) -> Any:

@@ -71,17 +71,17 @@ def path_by(
         derivative = function.derivative(wrt)
     except GraphError:  # the slow path raises the error that users see
         return None
-    found = derivative.forward.specialization
-    if found.state or derivative.calls_python:
+    forward = derivative.forward.specialization
+    if forward.state or derivative.calls_python:
         return None
     form = Form(
         arguments=given,
-        operands=with_key(operands, found),
-        results=new_results(found.types),
+        operands=with_key(operands, forward),
+        results=new_results(forward.types),
         returned=count,
         bound=bound is not None,
         kept=tuple((source.is_input, source.position) for source in derivative.residuals),
     )
-    constants: dict[str, Any] = {"derivative": derivative, "function": function, "types": found.types[:count]}
-    constants |= bound(found) if bound else {"run": direct_call(found)}
-    return fast_path(form, found, **constants)
+    constants: dict[str, Any] = {"derivative": derivative, "function": function, "types": forward.types[:count]}
+    constants |= bound(forward) if bound else {"run": direct_call(forward)}
+    return fast_path(form, forward, **constants)

@@ -12,14 +12,14 @@ from ..tracebacks import cause_of
 @lru_cache(4096)
 def reshaped(shape: tuple[int, ...], target: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
     """The new shape of an array of `shape` after reshaping to `target`. ShapeError if the sizes differ."""
-    made = target
+    extents = target
     if min(target, default=0) <= 0:
         from ...ir.dialects.mx.shape_ops import reshaped as decoded
 
         try:
-            made = tuple(decoded(shape, target, reverse))
+            extents = tuple(decoded(shape, target, reverse))
         except ValueError as error:
             raise ShapeError(str(error)) from cause_of(error)
-    if prod(made) != prod(shape):
+    if prod(extents) != prod(shape):
         raise ShapeError(f"cannot reshape an array of shape {shape}, of {prod(shape)} elements, into {target}")
-    return made
+    return extents

@@ -40,6 +40,6 @@ def summed(numbers: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _array(content: np.ndarray, dtype: DType, context: Context) -> NDArray:
-    made = empty_array(content.shape, dtype, context)
-    made._write(content)
-    return made
+    result = empty_array(content.shape, dtype, context)
+    result._write(content)
+    return result

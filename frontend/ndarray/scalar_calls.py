@@ -56,10 +56,10 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
         bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
         if about_storage(bound.operator, arrays, out):
             return apply_bound(bound, arrays, out, context)
-        found = bound.specialization(arrays, out, context)
-        if not found.modal and len(arrays) == len(args) and not are_calls_seen():
-            _remember(known, args, kwargs, scalars, bound.operator, found)
-        return found.call(arrays, out, context, bound.scalars)
+        specialization = bound.specialization(arrays, out, context)
+        if not specialization.modal and len(arrays) == len(args) and not are_calls_seen():
+            _remember(known, args, kwargs, scalars, bound.operator, specialization)
+        return specialization.call(arrays, out, context, bound.scalars)
 
     return function
 
@@ -90,10 +90,10 @@ def _positions(out: Any, args: tuple[Any, ...]) -> Any:
     if out is None:
         return None
     places = {id(a): i for i, a in enumerate(args)}
-    found = [places.get(id(array)) for array in (out if out.__class__ in (list, tuple) else (out,))]
-    if None in found:
+    positions = [places.get(id(array)) for array in (out if out.__class__ in (list, tuple) else (out,))]
+    if None in positions:
         raise TypeError
-    return tuple(found)
+    return tuple(positions)
 
 
 def _remember(
@@ -102,7 +102,7 @@ def _remember(
     kwargs: dict[str, Any],
     scalars: frozenset[str],
     operator: Operator,
-    found: OperatorSpecialization,
+    specialization: OperatorSpecialization,
 ) -> None:
     """Cache the fast path of a call. The numbers of `operator` are the defaults of numbers that the call omits."""
     try:
@@ -113,53 +113,56 @@ def _remember(
         return
     if kwargs.get("ctx") is not None:
         return
-    given = [name for name in kwargs if name in scalars]
-    if not any(isinstance(getattr(operator, name), int) and not isinstance(kwargs[name], int) for name in given):
-        remember(known, key, found.device, lambda: _path(found, _values(operator, given), out))
+    names = [name for name in kwargs if name in scalars]
+    if not any(isinstance(getattr(operator, name), int) and not isinstance(kwargs[name], int) for name in names):
+        remember(known, key, specialization.device, lambda: _path(specialization, _values(operator, names), out))
 
 
 Values = Callable[[dict[str, Any]], list[float]]
 
 
-def _values(operator: Operator, given: Sequence[str]) -> Values:
+def _values(operator: Operator, names: Sequence[str]) -> Values:
     """A function that returns all numbers of a call from its keywords."""
     from ...ir.dialects.mx.builder import scalar_values
 
     keys = scalar_values(operator)
     defaults: list[float] = list(keys.values())
     first = {name: position for position, (name, i) in reversed(list(enumerate(keys))) if i == 0}
-    single = [(name, first[name]) for name in given if not isinstance(getattr(operator, name), tuple)]
+    single = [(name, first[name]) for name in names if not isinstance(getattr(operator, name), tuple)]
     several = [
         (name, first[name], first[name] + len(getattr(operator, name)))
-        for name in given
+        for name in names
         if isinstance(getattr(operator, name), tuple) and getattr(operator, name)
     ]
 
     def values(kwargs: dict[str, Any]) -> list[float]:
-        found = defaults.copy()
+        numbers = defaults.copy()
         for name, at in single:
-            found[at] = kwargs[name]
+            numbers[at] = kwargs[name]
         for name, start, end in several:
-            found[start:end] = kwargs[name]
-        return found
+            numbers[start:end] = kwargs[name]
+        return numbers
 
     return values
 
 
-def _path(found: OperatorSpecialization, values: Values, out: tuple[int, ...] | None) -> FastPath:
+def _path(specialization: OperatorSpecialization, values: Values, out: tuple[int, ...] | None) -> FastPath:
     """The fast path of calls with new results, or with those that overwrite the operands `out`."""
-    operands = arguments(len(found.executable.inputs))
-    results = new_results(found.types) if out is None else tuple([operands[i] for i in out])
-    if found.has_checks or not _can_overwrite(found, out or ()):
-        return as_path(lambda args, kwargs: found.call(args, kwargs.get("out"), None, values(kwargs)), found.device)
-    numbers = {"fill": found.scalars.filled, "free": found.scalars.free, "values": values}
-    form = found.form(results, keywords=True)
-    return as_path(fast_path(form, found, run=direct_call(found), **numbers), found.device)
+    operands = arguments(len(specialization.executable.inputs))
+    results = new_results(specialization.types) if out is None else tuple([operands[i] for i in out])
+    if specialization.has_checks or not _can_overwrite(specialization, out or ()):
+        return as_path(
+            lambda args, kwargs: specialization.call(args, kwargs.get("out"), None, values(kwargs)),
+            specialization.device,
+        )
+    numbers = {"fill": specialization.scalars.filled, "free": specialization.scalars.free, "values": values}
+    form = specialization.form(results, keywords=True)
+    return as_path(fast_path(form, specialization, run=direct_call(specialization), **numbers), specialization.device)
 
 
-def _can_overwrite(found: OperatorSpecialization, out: tuple[int, ...]) -> bool:
+def _can_overwrite(specialization: OperatorSpecialization, out: tuple[int, ...]) -> bool:
     """True if all outputs can be written to the operands `out` without a temporary, or if `out` is empty."""
-    program, changed = found.executable, (*out, *found.state)
-    if (out and len(out) != len(found.types)) or len(set(changed)) != len(changed):
+    program, changed = specialization.executable, (*out, *specialization.state)
+    if (out and len(out) != len(specialization.types)) or len(set(changed)) != len(changed):
         return False
     return all(program.may_overwrite(k, i) and program.inputs[i] == program.outputs[k] for k, i in enumerate(out))

@@ -57,9 +57,9 @@ def _data_and_indices(
     return dense_array(data, ctx, dtype), tuple(dense_array(i, ctx, np.int64) for i in indices)
 
 
-def _check_shape(given: Any, shape: Any) -> None:
-    if given and shape and tuple(given) != tuple(shape):
-        raise ValueError(f"Shape mismatch detected. {given} v.s. {shape}")
+def _check_shape(expected: Any, shape: Any) -> None:
+    if expected and shape and tuple(expected) != tuple(shape):
+        raise ValueError(f"Shape mismatch detected. {expected} v.s. {shape}")
 
 
 def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: Any = None) -> CSRNDArray:

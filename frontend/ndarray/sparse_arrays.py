@@ -170,9 +170,9 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
         return build(type(self), parts, self._shape, self._context)
 
     def _like_this(self) -> Any:
-        made = object.__new__(type(self))
-        made._take_over(self)
-        return made
+        result = object.__new__(type(self))
+        result._take_over(self)
+        return result
 
     def copy(self) -> Any:
         """A copy of the array."""
@@ -403,19 +403,19 @@ class RowSparseNDArray(BaseSparseNDArray):
 
 def build(cls: type[Any], parts: tuple[NDArray, ...], shape: tuple[int, ...], context: Context) -> Any:
     """A sparse array from its stored elements and indices. MXNetError for invalid indices."""
-    made = build_unchecked(cls, parts, shape, context)
-    made._require_valid(_problem(cls, parts, shape))
-    made._unchecked = False
-    return made
+    result = build_unchecked(cls, parts, shape, context)
+    result._require_valid(_problem(cls, parts, shape))
+    result._unchecked = False
+    return result
 
 
 def build_unchecked(cls: type[Any], parts: tuple[NDArray, ...], shape: tuple[int, ...], context: Context) -> Any:
     """A sparse array from a user's elements and indices. MXNetError if their sizes do not fit. The indices are checked
     at their first use."""
-    made = object.__new__(cls)
-    made._parts, made._shape, made._context, made._unchecked = parts, shape, context, True
-    made._require_valid(data_problem(_as_data(cls, parts, shape)))
-    return made
+    result = object.__new__(cls)
+    result._parts, result._shape, result._context, result._unchecked = parts, shape, context, True
+    result._require_valid(data_problem(_as_data(cls, parts, shape)))
+    return result
 
 
 def _arrays(like: BaseSparseNDArray, parts: Any) -> tuple[NDArray, ...]:

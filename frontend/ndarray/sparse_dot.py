@@ -37,9 +37,9 @@ def _from_left(operator: Any, x: CSRNDArray, y: NDArray) -> NDArray:
     _check(operator, x, y, inner == y._shape[0])
     rows, values = _stored_rows(x, densified(y).asnumpy(), operator.transpose_a)
     shape = (outer, y._shape[1])
-    made = row_sparse_of(values, rows, shape, x._context, x.dtype)
+    result = row_sparse_of(values, rows, shape, x._context, x.dtype)
     stype = operator.forward_stype or ("row_sparse" if operator.transpose_a else "default")
-    return _as(made, stype)
+    return _as(result, stype)
 
 
 def _from_right(operator: Any, x: NDArray, y: CSRNDArray) -> NDArray:

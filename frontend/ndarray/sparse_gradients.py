@@ -26,11 +26,11 @@ Rule = Callable[[Any, Sequence["NDArray"], int, "NDArray"], Any]
 """rule(operator, arrays, position, cotangent) -> the gradient by one operand; None: that of the dense operator."""
 
 
-def record_sparse(bound: BoundOperator, arrays: Sequence[NDArray], made: Any) -> None:
+def record_sparse(bound: BoundOperator, arrays: Sequence[NDArray], result: Any) -> None:
     """Put a call with sparse operands or results on the tape. Its gradient is in the mode of the call. The gradient of
     the dense operator computes the forward again in the backward pass.
     """
-    results = list(made) if isinstance(made, list | tuple) else [made]
+    results = list(result) if isinstance(result, list | tuple) else [result]
     positions = [i for i, a in enumerate(arrays) if entry_of(a) is not None]
     record(arrays, positions, SparsePullback(bound, arrays, positions), results)
 
@@ -46,9 +46,9 @@ class SparsePullback:
         if differentiable:
             name = self.bound.operator.mx_name()
             raise MXNetError(f"{name}: the gradient of a call with sparse arrays cannot be differentiated")
-        found = _by_rule(self.bound.operator, self.arrays, self.wrt, cotangents)
-        if found is not None:
-            return found
+        gradients = _by_rule(self.bound.operator, self.arrays, self.wrt, cotangents)
+        if gradients is not None:
+            return gradients
         dense = _Dense(self.bound, self.arrays, self.wrt, self.training)
         if not dense.derivative.runs(any(c is not None for c in cotangents)):
             return [None] * len(self.wrt)
@@ -69,8 +69,8 @@ def _by_rule(
     rule, (first, *more) = _RULES.get(operator.name), cotangents
     if rule is None or first is None or more:
         return None
-    found = [rule(operator, arrays, i, first) for i in positions]
-    return None if any(g is None for g in found) else found
+    gradients = [rule(operator, arrays, i, first) for i in positions]
+    return None if any(g is None for g in gradients) else gradients
 
 
 class _Dense:

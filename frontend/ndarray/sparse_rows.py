@@ -42,18 +42,18 @@ def _own_rows(array: RowSparseNDArray) -> NDArray:
         return data
     every = np.zeros(array._shape, data._memory().dtype)
     every[indices._memory()] = data._memory()
-    made = data._like(every)
-    array._parts = made, dense_array(np.arange(array._shape[0]), array._context, np.int64)
-    array._owned = made
-    return made
+    rows = data._like(every)
+    array._parts = rows, dense_array(np.arange(array._shape[0]), array._context, np.int64)
+    array._owned = rows
+    return rows
 
 
 def _looked_up(data: np.ndarray, stored: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    found = np.zeros((*numbers.shape, *data.shape[1:]), data.dtype)
+    rows = np.zeros((*numbers.shape, *data.shape[1:]), data.dtype)
     if not len(stored):
-        return found
+        return rows
     order = np.argsort(stored, kind="stable")
     at = np.minimum(np.searchsorted(stored[order], numbers), len(stored) - 1)
     hit = stored[order][at] == numbers
-    found[hit] = data[order[at[hit]]]
-    return found
+    rows[hit] = data[order[at[hit]]]
+    return rows

@@ -27,10 +27,10 @@ def dispatch(bound: BoundOperator, arrays: Sequence[NDArray], out: Any, context:
     if bound.operator.name == "mx.Custom":
         operator: Any = bound.operator
         return operator.kind.apply(operator, arrays, out, context)
-    made = _applied(bound, arrays, out, context)
+    result = _applied(bound, arrays, out, context)
     if is_recorded(arrays):
-        record_sparse(bound, arrays, made)
-    return made
+        record_sparse(bound, arrays, result)
+    return result
 
 
 def _applied(bound: BoundOperator, arrays: Sequence[NDArray], out: Any, context: Context | None) -> Any:
@@ -67,9 +67,9 @@ def _listed(arrays: Any) -> list[NDArray]:
 def _densely(bound: BoundOperator, arrays: Sequence[NDArray], context: Context | None) -> Any:
     """Apply the operator to dense copies; updated states are written back."""
     dense = [densified(a) for a in arrays]
-    found = bound.specialization(dense)
-    result = found.call(dense, None, context, bound.scalars)
-    for i in found.state:
+    specialization = bound.specialization(dense)
+    result = specialization.call(dense, None, context, bound.scalars)
+    for i in specialization.state:
         if arrays[i] is not dense[i]:
             write(arrays[i], dense[i])
     return result

@@ -164,9 +164,9 @@ def record(operands: Sequence[NDArray], wrt: Sequence[int], pull: Pullback, resu
         array._entry = Entry(node, i)
 
 
-def record_copy(source: NDArray, made: NDArray) -> None:
+def record_copy(source: NDArray, copy: NDArray) -> None:
     """Put a copy on the tape, which may be on another device: its gradient is a copy in the other direction."""
-    record([source], [0], _CopyPullback(source._context), [made])
+    record([source], [0], _CopyPullback(source._context), [copy])
 
 
 class _CopyPullback:
@@ -178,8 +178,8 @@ class _CopyPullback:
         self.context = context
 
     def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
-        (given,) = cotangents
-        return [None if given is None else given.as_in_context(self.context)]
+        (cotangent,) = cotangents
+        return [None if cotangent is None else cotangent.as_in_context(self.context)]
 
     def origin(self) -> Origin:
         from ...ir.dialects.mx.operator import lookup
@@ -289,11 +289,11 @@ class ForwardRun:
         """
         derivative = self.derivative
         with self._python_modes(added):
-            found = execute(derivative.backward, [*self.kept, *cotangents], self.context, self.version, into)
+            gradients = execute(derivative.backward, [*self.kept, *cotangents], self.context, self.version, into)
         if not derivative.rows:
-            return found
+            return gradients
         shapes = [self.operands[i]._shape for i in derivative.wrt]
-        results = iter(found)
+        results = iter(gradients)
         return [
             row_sum(next(results), next(results), shape) if k in derivative.rows else next(results)
             for k, shape in enumerate(shapes)
@@ -341,8 +341,8 @@ class CompiledPullback:
         run, derivative = self.forward, self.forward.derivative
         if not derivative.runs(any([c is not None for c in cotangents])):
             return [None] * len(derivative.wrt)
-        given = [(c, t) for c, t in zip(cotangents, self.types, strict=True) if t.dtype.has_cotangent]
-        seeds = [_seed(c, t, run.context) for c, t in given]
+        seeded = [(c, t) for c, t in zip(cotangents, self.types, strict=True) if t.dtype.has_cotangent]
+        seeds = [_seed(c, t, run.context) for c, t in seeded]
         wrt = derivative.wrt
         if not differentiable or derivative.calls_python:
             return self._once(seeds, differentiable)
@@ -358,10 +358,10 @@ class CompiledPullback:
         """The gradients, which cannot be differentiated again."""
         run = self.forward
         operands = {i: variable_of(run.operands[i]) for i in run.wrt} if run.derivative.calls_python else {}
-        found = run.gradients(seeds, (), [i for i, v in operands.items() if v is not None and v.req == "add"])
+        gradients = run.gradients(seeds, (), [i for i, v in operands.items() if v is not None and v.req == "add"])
         if recorded:
-            record(run.operands, run.wrt, NotTwice(), found)
-        return [None if z else g for g, z in zip(found, run.derivative.traits.zero, strict=True)]
+            record(run.operands, run.wrt, NotTwice(), gradients)
+        return [None if z else g for g, z in zip(gradients, run.derivative.traits.zero, strict=True)]
 
     def reads_cotangent(self, position: int) -> bool:
         """Whether the gradient depends on the cotangent of a result that can have one."""
@@ -403,13 +403,14 @@ def execute(
     into: Sequence[NDArray | None] = (),
 ) -> list[NDArray]:
     """The results of a function that takes no random key. Those with an array in `into` are written there."""
-    found = function.specialization
-    given = [*into, *[None] * (len(found.types) - len(into))]
+    specialization = function.specialization
+    targets = [*into, *[None] * (len(specialization.types) - len(into))]
     results = [
-        empty_array(t.shape, t.dtype, context) if a is None else a for t, a in zip(found.types, given, strict=True)
+        empty_array(t.shape, t.dtype, context) if a is None else a
+        for t, a in zip(specialization.types, targets, strict=True)
     ]
-    found.run_with_key([a._address for a in arrays], [r._address for r in results], version)
-    for i in found.state:
+    specialization.run_with_key([a._address for a in arrays], [r._address for r in results], version)
+    for i in specialization.state:
         written(arrays[i]._storage)
     return results
 
@@ -429,13 +430,13 @@ Observe = Callable[[Recorded, Sequence["NDArray | None"], Sequence["NDArray | No
 
 def entries_of(heads: Sequence[NDArray]) -> list[Entry]:
     """The entries of the heads of a backward pass. MXNetError for a head that is not on the tape."""
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for head in heads:
         entry = getattr(head, "_entry", None)
         if entry is None or entry[0].pull is None:
             raise MXNetError(NOT_RECORDED)
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
 def reads_cotangent(entry: Entry) -> bool:
@@ -507,12 +508,12 @@ _NUMBER = attrgetter("number")
 
 
 def _pull_node(node: Recorded, sums: dict[Entry, NDArray], differentiable: bool, observe: Observe | None) -> None:
-    given = [sums.pop(Entry(node, i), None) for i in range(node.results)]
+    cotangents = [sums.pop(Entry(node, i), None) for i in range(node.results)]
     assert node.pull is not None
-    found = node.pull(given, differentiable)
+    gradients = node.pull(cotangents, differentiable)
     if observe is not None:
-        observe(node, given, found)
-    for entry, gradient in zip(node.operands, found, strict=True):
+        observe(node, cotangents, gradients)
+    for entry, gradient in zip(node.operands, gradients, strict=True):
         if gradient is not None:
             _add(sums, entry, gradient)
 

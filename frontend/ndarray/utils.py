@@ -113,7 +113,7 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True, array_cls: type[NDAr
         return array(ndarray, dtype=ndarray.dtype)
     storage = wrap_numpy(shared)
     ndarray.flags.writeable = False
-    made: NDArray = object.__new__(array_cls)
-    made._storage, made._address, made._shape = storage, storage.address, ndarray.shape
-    made._dtype, made._context = dtype, usable(None)
-    return made
+    result: NDArray = object.__new__(array_cls)
+    result._storage, result._address, result._shape = storage, storage.address, ndarray.shape
+    result._dtype, result._context = dtype, usable(None)
+    return result

@@ -82,13 +82,13 @@ def _data_types(
         raise MXNetError(f"export_model: in_shapes has {len(shapes)} shapes for the inputs {data}")
     names = data if len(shapes) == len(data) else [name for name in data if not name.endswith("label")]
     kinds = list(dtypes) if isinstance(dtypes, list | tuple) else [dtypes] * len(names)
-    found = {
+    types = {
         name: TensorType(tuple(shape), DType.from_numpy(kind))
         for name, shape, kind in zip(names, shapes, kinds, strict=True)
     }
-    known = {name: t.shape for name, t in found.items()} | {name: a.shape for name, a in arrays.items()}
+    known = {name: t.shape for name, t in types.items()} | {name: a.shape for name, a in arrays.items()}
     inferred = dict(zip(symbol.list_arguments(), symbol.infer_shape(**known)[0] or (), strict=False))
-    return {name: found.get(name) or TensorType(tuple(inferred[name]), DType.F32) for name in data}
+    return {name: types.get(name) or TensorType(tuple(inferred[name]), DType.F32) for name in data}
 
 
 def export_symbol(symbol: Symbol, arrays: Mapping[str, np.ndarray], types: Mapping[str, TensorType]) -> Any:

@@ -59,8 +59,8 @@ class Adam(Optimizer):
 
     def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
         lr *= math.sqrt(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
-        found = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
-        return {**self._gradient_numbers(lr, wd), **found}
+        own = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        return {**self._gradient_numbers(lr, wd), **own}
 
 
 @register
@@ -77,8 +77,8 @@ class Adamax(Plain):
         return zeros_like(weight), zeros_like(weight)
 
     def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
-        found = self._gradient_numbers(lr / (1.0 - self.beta1**t), wd)
-        return {**found, "beta1": self.beta1, "rest1": 1.0 - self.beta1, "beta2": self.beta2}
+        shared = self._gradient_numbers(lr / (1.0 - self.beta1**t), wd)
+        return {**shared, "beta1": self.beta1, "rest1": 1.0 - self.beta1, "beta2": self.beta2}
 
 
 @register
@@ -156,8 +156,8 @@ class AdaDelta(Plain):
         return zeros_like(weight, dtype=np.float32), zeros_like(weight, dtype=np.float32)
 
     def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
-        found = {"rho": self.rho, "rest": 1.0 - self.rho, "epsilon": self.epsilon}
-        return {**self._gradient_numbers(lr, wd), **found}
+        own = {"rho": self.rho, "rest": 1.0 - self.rho, "epsilon": self.epsilon}
+        return {**self._gradient_numbers(lr, wd), **own}
 
 
 @register
@@ -190,8 +190,8 @@ class RMSProp(Optimizer):
         return "rmspropalex" if self.centered else self._rule
 
     def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
-        found = {"gamma1": self.gamma1, "gamma2": self.gamma2, "epsilon": self.epsilon}
-        return {**self._gradient_numbers(lr, wd), **found, "clip_weights": self.clip_weights or -1.0}
+        own = {"gamma1": self.gamma1, "gamma2": self.gamma2, "epsilon": self.epsilon}
+        return {**self._gradient_numbers(lr, wd), **own, "clip_weights": self.clip_weights or -1.0}
 
 
 @register
@@ -208,9 +208,9 @@ class FTML(Optimizer):
         return zeros_like(weight), zeros_like(weight), zeros_like(weight)
 
     def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
-        found = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        own = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
         corrections = {"correction1": _correction(self.beta1, t), "correction2": _correction(self.beta2, t)}
-        return {**self._gradient_numbers(lr, wd), **found, **corrections}
+        return {**self._gradient_numbers(lr, wd), **own, **corrections}
 
 
 @register

@@ -326,7 +326,7 @@ class LARS(AggregatedUpdate, _Descent):
         return rule.replace("lars", "sgd"), {**numbers, "lr": lr}
 
     def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
-        found = {**super()._numbers(lr, wd, t), "eta": self.eta, "eps": self.eps}
+        numbers = {**super()._numbers(lr, wd, t), "eta": self.eta, "eps": self.eps}
         if self.momentum_correction and self.last_lr and self.cur_lr is not None:
-            found["momentum"] *= self.cur_lr / self.last_lr
-        return found
+            numbers["momentum"] *= self.cur_lr / self.last_lr
+        return numbers

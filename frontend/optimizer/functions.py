@@ -61,9 +61,9 @@ class UpdateFunction(Function["UpdateSpecialization"]):
         """Update one weight. `arrays` are the weight, the gradient, the states, and the copy."""
         if modes.recording:
             require_writable(arrays[0])
-        found = self.specialization(arrays, False)
+        specialization = self.specialization(arrays, False)
         try:
-            found.call(arrays, [numbers[name] for name in self.numbers])
+            specialization.call(arrays, [numbers[name] for name in self.numbers])
         except DeviceError:
             contexts = ", ".join(dict.fromkeys(str(a._context) for a in arrays))
             message = f"the arrays are on different devices: {contexts}"

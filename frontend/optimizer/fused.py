@@ -49,8 +49,8 @@ _KEY = TensorType((4,), DType.U32)
 @cache
 def _is_built_in(cls: type[Optimizer]) -> bool:
     """True if an optimizer has a rule, and no class of a user replaces a part of its updates."""
-    found = [getattr(cls, name) for name in _HOOKS if hasattr(cls, name)]
-    parts = [getattr(part, "fget", part) for part in found]
+    hooks = [getattr(cls, name) for name in _HOOKS if hasattr(cls, name)]
+    parts = [getattr(part, "fget", part) for part in hooks]
     return bool(cls._rule) and all(part.__globals__.get("__package__") == __package__ for part in parts)
 
 
@@ -75,10 +75,10 @@ def fused_update(
     together: list[int] = []
     updates: list[_Update] = []
     for i, one in enumerate(zip(indices, weights, grads, states, strict=True)):
-        made = _update_of(optimizer, *one)
-        if made is not None:
+        one_update = _update_of(optimizer, *one)
+        if one_update is not None:
             together.append(i)
-            updates.append(made)
+            updates.append(one_update)
     devices = {a._storage.device for update in updates for a in update.arrays}
     if len(together) < 2 or len(devices) > 1 or _overlap(updates):
         return None
@@ -205,9 +205,9 @@ class FusedUpdate:
                 draws.append(key.draws)
             uses.append(Use(update.program, tuple(positions)))
         name = self._updates[0].rule.name
-        made = Specialization(self._device.load(parallel(name, inputs, uses)), name, (), self._device)
-        call = made.executable.bound_call({i: a._address for i, a in enumerate(self._arrays)})
-        return _Run(made, call, ScalarBlock("f" * count, self._device), draws)
+        specialization = Specialization(self._device.load(parallel(name, inputs, uses)), name, (), self._device)
+        call = specialization.executable.bound_call({i: a._address for i, a in enumerate(self._arrays)})
+        return _Run(specialization, call, ScalarBlock("f" * count, self._device), draws)
 
     def _key(self, draws: int) -> Storage:
         return key_in_memory(self._arrays[0]._context, draws, self._device)

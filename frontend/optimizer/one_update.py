@@ -37,11 +37,11 @@ class AggregatedUpdate(OneUpdate):
         self._apply(indices, weights, grads, states, multi_precision)
 
     def _count_and_compute_all(self, indices: Sequence[Any]) -> list[dict[str, float]]:
-        found: list[dict[str, float]] = []
+        numbers: list[dict[str, float]] = []
         size = max(self.aggregate_num, 1)
         for start in range(0, len(indices), size):
             some = indices[start : start + size]
             self._update_count(some)
             rates = zip(some, self._get_lrs(some), self._get_wds(some), strict=True)
-            found += [self._numbers(lr, wd, self._index_update_count[i]) for i, lr, wd in rates]
-        return found
+            numbers += [self._numbers(lr, wd, self._index_update_count[i]) for i, lr, wd in rates]
+        return numbers

@@ -51,14 +51,14 @@ class SharedNumbers:
             self._find_rows(before)
         self._counts = list(map(_ONE_MORE, before))
         counts.update(zip(self.indices, self._counts, strict=True))
-        found: list[float] = []
+        values: list[float] = []
         optimizer.num_update = max(optimizer.num_update, *self._counts)
         rate, decay = optimizer.learning_rate, optimizer.wd
         for row in self._rows:
             row.count += 1
             numbers = optimizer._numbers(rate * row.lr_mult, decay * row.wd_mult, row.count)
-            found += map(numbers.__getitem__, row.names)
-        return found
+            values += map(numbers.__getitem__, row.names)
+        return values
 
     def _find_rows(self, counts: Sequence[int]) -> None:
         """Find the weights that share numbers."""

@@ -124,8 +124,8 @@ class Updater:
 
     def set_states(self, states: bytes) -> None:
         """Load bytes of `get_states`, MXNet's or this one. Raises UnpicklingError if they contain other objects."""
-        found = read_states(states)
-        by_index, optimizer = found if isinstance(found, tuple) and len(found) == 2 else (found, self.optimizer)
+        loaded = read_states(states)
+        by_index, optimizer = loaded if isinstance(loaded, tuple) and len(loaded) == 2 else (loaded, self.optimizer)
         if not isinstance(by_index, dict) or not isinstance(optimizer, Optimizer):
             raise UnpicklingError("states of an optimizer must be a dictionary, or a pair of it and the optimizer")
         if not isinstance(getattr(optimizer, "aggregate_num", None), int):

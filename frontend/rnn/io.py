@@ -127,12 +127,12 @@ class BucketSentenceIter(DataIter):
 
 def _in_buckets(sentences: Sequence[Sequence[float]], buckets: list[int], fill: float, dtype: Any) -> list[list[Any]]:
     """The padded sentences of each bucket. A sentence is in the smallest bucket that is long enough."""
-    found: list[list[Any]] = [[] for _ in buckets]
+    rows_of_buckets: list[list[Any]] = [[] for _ in buckets]
     for sentence in sentences:
         number = bisect_left(buckets, len(sentence))
         if number == len(buckets):
             continue
         row = np.full((buckets[number],), fill, dtype=dtype)
         row[: len(sentence)] = sentence
-        found[number].append(row)
-    return found
+        rows_of_buckets[number].append(row)
+    return rows_of_buckets

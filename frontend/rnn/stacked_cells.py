@@ -67,15 +67,15 @@ class FusedRNNCell(BaseRNNCell):
         for cell, _ in cells:
             for group in ("i2h", "h2h"):
                 shapes.update({f"{cell}_{group}{gate}_bias": (lh,) for gate in self._gate_names})
-        found: Arrays = {}
+        slices: Arrays = {}
         begin = 0
         for name, shape in shapes.items():
             end = begin + shape[0] * (shape[1] if len(shape) > 1 else 1)
-            found[name] = arr[begin:end].reshape(shape)
+            slices[name] = arr[begin:end].reshape(shape)
             begin = end
         if begin != arr.size:
             raise AssertionError(f"Invalid parameters size for FusedRNNCell: {arr.size} instead of {begin}")
-        return found
+        return slices
 
     def unpack_weights(self, args: Arrays) -> Arrays:
         """Split the packed weights into separate arrays per gate, layer and direction. Returns all parameters."""

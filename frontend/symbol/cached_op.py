@@ -27,10 +27,10 @@ class CachedOp:
     __module__ = "mxforge.ndarray"  # as in MXNet
 
     def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:
-        found = parse_flags(flags)
-        if found.weights is not DType.F32:
+        parsed = parse_flags(flags)
+        if parsed.weights is not DType.F32:
             raise MXNetError("weights is for blocks (hybridize): all inputs of a CachedOp are data")
-        self._function = SymbolFunction(sym, flags=found)
+        self._function = SymbolFunction(sym, flags=parsed)
         self._stamp = ParameterVersion().refresh([])
 
     def __call__(self, *args: NDArray, out: NDArray | Sequence[NDArray] | None = None) -> Any:
@@ -39,12 +39,12 @@ class CachedOp:
         names = self._function.names
         if len(args) != len(names):
             raise MXNetError(f"CachedOp takes {len(names)} arrays ({', '.join(names)}), got {len(args)}")
-        found = self._function.specialization_for(args).call(args, self._stamp)
+        results = self._function.specialization_for(args).call(args, self._stamp)
         if out is None:
-            return found[0] if len(found) == 1 else found
+            return results[0] if len(results) == 1 else results
         outputs = [out] if isinstance(out, NDArray) else list(out)
-        if len(outputs) != len(found):
-            raise MXNetError(f"CachedOp has {len(found)} results, out has {len(outputs)}")
-        for kept, new in zip(outputs, found, strict=True):
+        if len(outputs) != len(results):
+            raise MXNetError(f"CachedOp has {len(results)} results, out has {len(outputs)}")
+        for kept, new in zip(outputs, results, strict=True):
             new.copyto(kept)
         return out

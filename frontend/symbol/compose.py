@@ -37,7 +37,7 @@ def dtype_text(value: Any) -> str:
 def hidden_attrs(attrs: Mapping[str, Any], op: str) -> dict[str, str]:
     """`attrs` as strings, with `lr_mult` as `__lr_mult__`. MXNetError for names such as `weight_lr_mult`, which must be
     set on the variable."""
-    made: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for key, value in attrs.items():
         suffix = next((hidden for hidden in HIDDEN_KEYS if key.endswith(hidden) and not is_hidden(key)), None)
         if suffix is not None and key != suffix:
@@ -45,8 +45,8 @@ def hidden_attrs(attrs: Mapping[str, Any], op: str) -> dict[str, str]:
                 f"setting variable attributes with {key} is deprecated. please instead use\n"
                 f"w = Variable({suffix}={value})\nsym = {op}({key[: -len(suffix) - 1]}=w)"
             )
-        made[f"__{key}__" if suffix else key] = attribute_text(value)
-    return made
+        texts[f"__{key}__" if suffix else key] = attribute_text(value)
+    return texts
 
 
 def create_node(
@@ -83,10 +83,10 @@ def _attach(node: SymNode, names: Sequence[str], args: Sequence[Any], kwargs: Ma
     if unknown and names:  # as in MXNet, an operator without inputs ignores symbols
         candidates = "\n".join(f"\t[{i}]{n}" for i, n in enumerate(names))
         raise MXNetError(f"Keyword argument name {unknown[0]} not found.\nCandidate arguments:\n{candidates}")
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    operands = {**dict(zip(names, args, strict=False)), **kwargs}
     for name in names:
-        if name in given:
-            node.inputs.append(single_entry(given[name], name))
+        if name in operands:
+            node.inputs.append(single_entry(operands[name], name))
         else:
             full = f"{node.name}_{name}" if node.name else name
             node.inputs.append(Entry(SymNode("null", full, dict(node.attrs))))
@@ -118,9 +118,9 @@ def without_inputs(entries: Sequence[Entry]) -> list[Entry]:
     node = entries[0].node
     if node.is_variable or any(entry.node is not node for entry in entries):
         raise MXNetError("Generating atomic symbol from other symbol only works for nongrouped symbol.")
-    made = SymNode(node.op, "", dict(node.attrs), location=user_location())
-    made.subgraphs = node.subgraphs
-    return [Entry(made, i) for i in range(made.visible_outputs)]
+    copy = SymNode(node.op, "", dict(node.attrs), location=user_location())
+    copy.subgraphs = node.subgraphs
+    return [Entry(copy, i) for i in range(copy.visible_outputs)]
 
 
 def lacks_inputs(entries: Sequence[Entry]) -> bool:

@@ -44,11 +44,11 @@ def regroup(symbols: Sequence[Symbol], form: Any) -> Any:
 def _taken(symbols: Sequence[Symbol], form: Any) -> tuple[Any, Sequence[Symbol]]:
     if isinstance(form, int):
         return (symbols[:form], symbols[form:]) if form else (symbols[0], symbols[1:])
-    made: list[Any] = []
+    items: list[Any] = []
     for part in form:
         item, symbols = _taken(symbols, part)
-        made.append(item)
-    return made, symbols
+        items.append(item)
+    return items, symbols
 
 
 def _unique_name(symbol: Symbol) -> str:
@@ -68,12 +68,12 @@ def _subgraph_name(name: str) -> str:
 class _Cut:
     """A subgraph of copied nodes, and the outer symbol for each of its inputs.
 
-    `captured` are values of outer nodes, `made` are variables that the function created.
+    `captured` are values of outer nodes, `computed` are variables that the function created.
     """
 
     entries: list[Entry]
     captured: dict[str, Symbol]
-    made: dict[str, Symbol]
+    computed: dict[str, Symbol]
 
     @property
     def names(self) -> list[str]:
@@ -81,7 +81,7 @@ class _Cut:
 
     def source(self, name: str) -> Symbol:
         """The outer symbol of an input that is not a loop variable; a variable that the function created is copied."""
-        return self.captured[name] if name in self.captured else self.made[name].__copy__()
+        return self.captured[name] if name in self.captured else self.computed[name].__copy__()
 
 
 def _cut(symbols: Sequence[Symbol], mark: str) -> _Cut:
@@ -106,7 +106,7 @@ def _cut(symbols: Sequence[Symbol], mark: str) -> _Cut:
             copied = own[node] = node.copy()
             copied.inputs = [moved(e) for e in node.inputs]
             if node.is_variable:
-                cut.made[node.name] = Symbol([Entry(node, 0, node.version)])
+                cut.computed[node.name] = Symbol([Entry(node, 0, node.version)])
     cut.entries = [moved(e) for e in heads]
     names = cut.names
     if len(set(names)) != len(names):
@@ -143,13 +143,13 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "
     """
     items, item_form = flatten(data, "foreach input")
     begun, state_form = flatten(init_states, "foreach states")
-    item_names, state_names = [[_unique_name(s) for s in found] for found in (items, begun)]
+    item_names, state_names = [[_unique_name(s) for s in symbols] for symbols in (items, begun)]
     mark = _subgraph_name(name)
     with AttrScope(**{_MARK: mark}):
-        given = regroup([var(n) for n in item_names], item_form)
+        item = regroup([var(n) for n in item_names], item_form)
         states = regroup([var(n) for n in state_names], state_form)
-        made, after = body(given, states)
-        outs, out_form = flatten(made, "foreach output")
+        outs_of_body, after = body(item, states)
+        outs, out_form = flatten(outs_of_body, "foreach output")
         new, new_form = flatten(after, "foreach loop_vars")
         if new_form != state_form:
             raise AssertionError("The input and output loop_vars have different format")
@@ -169,8 +169,8 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "
         "in_data_locs": [names.index(n) for n in item_names],
         "remain_locs": [names.index(n) for n in rest],
     }
-    found = _node("_foreach", [graph], [*items, *begun, *(graph.source(n) for n in rest)], attrs)
-    return regroup(found[: len(outs)], out_form), regroup(found[len(outs) :], state_form)
+    stacked = _node("_foreach", [graph], [*items, *begun, *(graph.source(n) for n in rest)], attrs)
+    return regroup(stacked[: len(outs)], out_form), regroup(stacked[len(outs) :], state_form)
 
 
 def while_loop(
@@ -214,8 +214,8 @@ def while_loop(
         "num_out_data": count,
         "num_outputs": count + len(begun),
     }
-    found = _node("_while_loop", [condition, body], inputs, attrs)
-    return regroup(found[:count], out_form), regroup(found[count:], form)
+    results = _node("_while_loop", [condition, body], inputs, attrs)
+    return regroup(results[:count], out_form), regroup(results[count:], form)
 
 
 def _whole(value: Any, what: str) -> int:
@@ -233,8 +233,8 @@ def _condition(cond: Callable[..., Any], state: Any) -> Symbol:
 
 
 def _stepped(func: Callable[..., Any], state: Any) -> tuple[list[Symbol], list[Symbol], Any]:
-    made, after = func(*state)
-    outs, out_form = flatten([] if made is None else made, "while output")
+    outs_of_step, after = func(*state)
+    outs, out_form = flatten([] if outs_of_step is None else outs_of_step, "while output")
     new, _ = flatten([] if after is None else after, "while loop_vars")
     if len(new) != len(state):
         raise ValueError("The number of loop_vars should be consistent during the loop")
@@ -266,17 +266,17 @@ def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], 
             if they return different numbers of symbols.
         name: The name of the subgraphs.
     """
-    made = (
+    parts = (
         _branch(lambda: pred, f"{name}_pred"),
         _branch(then_func, f"{name}_then"),
         _branch(else_func, f"{name}_else"),
     )
-    if made[0][1] != 1:
+    if parts[0][1] != 1:
         raise ValueError("pred should always be a single output")
-    (_, count, form), (_, other, _) = made[1:]
+    (_, count, form), (_, other, _) = parts[1:]
     if count != other:
         raise ValueError("Number of outputs differs between then-branch and else-branch")
-    graphs = [graph for graph, _, _ in made]
+    graphs = [graph for graph, _, _ in parts]
     inputs, locs = _union(graphs, None)
     attrs = dict(zip(("cond_input_locs", "then_input_locs", "else_input_locs"), locs, strict=True))
     return regroup(_node("_cond", graphs, inputs, {**attrs, "num_outputs": count}), form)
@@ -303,9 +303,9 @@ def _union(graphs: Sequence[_Cut], variables: Mapping[str, Symbol] | None) -> tu
         where: list[int] = []
         for name in graph.names:
             symbol = known[name] if name in known else graph.source(name)
-            found = next((i for i, s in enumerate(inputs) if s is symbol), None)
-            where.append(len(inputs) if found is None else found)
-            if found is None:
+            position = next((i for i, s in enumerate(inputs) if s is symbol), None)
+            where.append(len(inputs) if position is None else position)
+            if position is None:
                 inputs.append(symbol)
         places.append(where)
     return inputs, places

@@ -77,17 +77,17 @@ def _without_amp_casts(entries: Sequence[Entry]) -> Sequence[Entry]:
     nodes = depth_first(entries)
     if not any(node.op in _AMP_CASTS for node in nodes):
         return entries
-    made: dict[SymNode, SymNode] = {}
+    copies: dict[SymNode, SymNode] = {}
 
     def operand(entry: Entry) -> Entry:
         while entry.node.op in _AMP_CASTS:
             entry = entry.node.inputs[entry.index]
-        return entry._replace(node=made[entry.node])
+        return entry._replace(node=copies[entry.node])
 
     for node in nodes:
-        made[node] = node.copy()
-        made[node].inputs = [operand(e) for e in node.inputs]
-    return [e._replace(node=made[e.node]) for e in entries]  # a cast that is an output remains
+        copies[node] = node.copy()
+        copies[node].inputs = [operand(e) for e in node.inputs]
+    return [e._replace(node=copies[e.node]) for e in entries]  # a cast that is an output remains
 
 
 def from_json(text: str | bytes, label: str = "symbol") -> list[Entry]:
@@ -122,12 +122,12 @@ def from_file(file: SymbolFile) -> list[Entry]:
     nodes: list[SymNode] = []
     for node in file.nodes:
         inputs = [Entry(nodes[e.node_id], e.index, e.version) for e in node.inputs]
-        made = SymNode(node.op, node.name, dict(node.attrs), inputs)
-        made.subgraphs = tuple(map(_with_outputs, node.subgraphs))
-        nodes.append(made)
+        copy = SymNode(node.op, node.name, dict(node.attrs), inputs)
+        copy.subgraphs = tuple(map(_with_outputs, node.subgraphs))
+        nodes.append(copy)
     _canonize(nodes)
-    for made in nodes:
-        _check_node(made)
+    for copy in nodes:
+        _check_node(copy)
     heads = [Entry(nodes[e.node_id], e.index, e.version) for e in file.heads]
     _check_entries(heads, "the graph's outputs")
     return heads
@@ -142,9 +142,9 @@ def _with_output_count(node: SymbolNode) -> SymbolNode:
     node = replace(node, subgraphs=tuple(map(_with_outputs, node.subgraphs)))
     if node.num_outputs is not None:
         return node
-    made = SymNode(node.op, node.name, dict(node.attrs))
-    made.subgraphs = node.subgraphs
-    return replace(node, num_outputs=_outputs_in_files(made))
+    copy = SymNode(node.op, node.name, dict(node.attrs))
+    copy.subgraphs = node.subgraphs
+    return replace(node, num_outputs=_outputs_in_files(copy))
 
 
 def _check_node(node: SymNode) -> None:

@@ -47,10 +47,10 @@ def _boolean(value: str) -> bool:
 
 
 def _count(value: str) -> int:
-    found = int(value)
-    if found < 0:
+    count = int(value)
+    if count < 0:
         raise ValueError(value)
-    return found
+    return count
 
 
 def _weights(value: str) -> DType:
@@ -77,13 +77,13 @@ have no effect."""
 
 def parse_flags(flags: Iterable[tuple[str, Any]]) -> FunctionFlags:
     """The flags from pairs (name, value). MXNetError names a flag that MXNet does not have, or an invalid value."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in flags:
         if name not in _KINDS:
             raise MXNetError(f"Cannot find argument '{name}', Possible Arguments: {', '.join(_KINDS)}")
         kind, parse = _KINDS[name]
         try:
-            found[name] = parse(str(value))
+            values[name] = parse(str(value))
         except (KeyError, ValueError):
             raise MXNetError(f"Invalid Parameter format for {name} expect {kind} but value='{value}'") from None
-    return FunctionFlags(**{f.name: found[f.name] for f in fields(FunctionFlags) if f.name in found})
+    return FunctionFlags(**{f.name: values[f.name] for f in fields(FunctionFlags) if f.name in values})

@@ -108,10 +108,10 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         """The operators, to be run one by one."""
         from .stepwise import StepwiseSpecialization
 
-        found = self._steps.get(training)
-        if found is None:
-            found = self._steps[training] = StepwiseSpecialization(self.symbol, training)
-        return cast("SymbolSpecialization", found)
+        specialization = self._steps.get(training)
+        if specialization is None:
+            specialization = self._steps[training] = StepwiseSpecialization(self.symbol, training)
+        return cast("SymbolSpecialization", specialization)
 
     def specialise(self, types: tuple[TensorType, ...], training: bool, device: Device = HOST) -> SymbolSpecialization:
         """Infers shapes. The program is compiled when it first runs: recorded calls run the derivative's programs."""
@@ -136,13 +136,13 @@ class SymbolFunction(Function["SymbolSpecialization"]):
             )
         with _user_errors(self.title), collection_paused():
             graph = self.graph(types)
-        made = self._add_family(family, types, graph.names())
+        added = self._add_family(family, types, graph.names())
         return SymbolSpecialization(
             self,
-            lambda: self._program(types, options, device, made if is_dynamic else None, graph, key),
+            lambda: self._program(types, options, device, added if is_dynamic else None, graph, key),
             types,
             tuple(graph.output_types()),
-            made.layers,
+            added.layers,
             device,
             training,
             graph,
@@ -180,10 +180,10 @@ class SymbolFunction(Function["SymbolSpecialization"]):
             if family is not None:
                 return self._dynamic(family, types, options, device)
             graph = graph or self.graph(types)
-            found = executable_for(graph, options, device)
+            executable = executable_for(graph, options, device)
             if key is not None:
                 store(key, graph, options, device)
-            return found
+            return executable
 
     def _family_of(self, types: Sequence[TensorType], training: bool, device: Device) -> Hashable:
         kinds = [t if n in self.parameters else (t.rank, t.dtype) for n, t in zip(self.names, types, strict=True)]

@@ -30,15 +30,15 @@ def infer_shape(
     (None, None, None) if a shape is unknown, unless `partial`.
     """
     network = Network(symbol._entries)
-    given = _given(symbol, args, kwargs, "shapes")
-    for name, shape in given.items():
+    known = _passed_by_name(symbol, args, kwargs, "shapes")
+    for name, shape in known.items():
         if not isinstance(shape, tuple):
             raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
-    network.check_names(given, "InferShape")
-    found = network.infer({name: from_mxnet(integers(shape)) for name, shape in given.items()}, {})
+    network.check_names(known, "InferShape")
+    inferred = network.infer({name: from_mxnet(integers(shape)) for name, shape in known.items()}, {})
     numbers = _in_order(symbol, network)
-    lists = tuple([to_mxnet(found.shapes.get(i)) for i in values] for values in numbers)
-    if partial or not any(map(found.unknown, numbers)):
+    lists = tuple([to_mxnet(inferred.shapes.get(i)) for i in values] for values in numbers)
+    if partial or not any(map(inferred.unknown, numbers)):
         return lists
     if warn:
         unknown = [f"{n}: {s}" for n, s in zip(symbol.list_arguments(), lists[0], strict=True) if not is_known(s)]
@@ -52,11 +52,11 @@ def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], p
     (None, None, None) if a dtype is unknown, unless `partial`.
     """
     network = Network(symbol._entries)
-    given = _given(symbol, args, kwargs, "types")
-    network.check_names(given, "InferType")
-    found = network.infer({}, {name: dtype_of(dtype) for name, dtype in given.items()})
+    known = _passed_by_name(symbol, args, kwargs, "types")
+    network.check_names(known, "InferType")
+    inferred = network.infer({}, {name: dtype_of(dtype) for name, dtype in known.items()})
     numbers = _in_order(symbol, network)
-    lists = tuple([_numpy_or_none(found.dtypes.get(i)) for i in values] for values in numbers)
+    lists = tuple([_numpy_or_none(inferred.dtypes.get(i)) for i in values] for values in numbers)
     if partial or all(dtype is not None for dtypes in lists for dtype in dtypes):
         return lists
     if warn:
@@ -69,7 +69,7 @@ def _numpy_or_none(dtype: DType | None) -> Any:
     return None if dtype is None else numpy_type(dtype)
 
 
-def _given(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], what: str) -> dict[str, Any]:
+def _passed_by_name(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], what: str) -> dict[str, Any]:
     if args and kwargs:
         raise ValueError(f"Can only specify known argument {what} either by positional or kwargs way.")
     if args:

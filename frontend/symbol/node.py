@@ -59,10 +59,10 @@ class SymNode:
 
     def copy(self) -> SymNode:
         """A copy of the node with the same inputs, which can be modified."""
-        made = SymNode(self.op, self.name, dict(self.attrs), self.inputs, self.location)
-        made.number, made.version = self.number, self.version
-        made.subgraphs, made._operator = self.subgraphs, self._operator
-        return made
+        copy = SymNode(self.op, self.name, dict(self.attrs), self.inputs, self.location)
+        copy.number, copy.version = self.number, self.version
+        copy.subgraphs, copy._operator = self.subgraphs, self._operator
+        return copy
 
     @property
     def num_outputs(self) -> int:
@@ -180,15 +180,15 @@ def copy_nodes(entries: Iterable[Entry], replaced: dict[SymNode, Entry] | None =
     """`entries` on copies of all their nodes; variables in `replaced` are replaced by other entries."""
     entries = list(entries)
     replaced = replaced or {}
-    made: dict[SymNode, SymNode] = {}
+    copies: dict[SymNode, SymNode] = {}
 
     def moved(entry: Entry) -> Entry:
         if entry.node in replaced:
             return replaced[entry.node]
-        return entry._replace(node=made[entry.node])
+        return entry._replace(node=copies[entry.node])
 
     for node in depth_first(entries):
         if node not in replaced:
-            copied = made[node] = node.copy()
+            copied = copies[node] = node.copy()
             copied.inputs = [moved(e) for e in node.inputs]
     return [moved(e) for e in entries]

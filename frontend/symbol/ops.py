@@ -36,13 +36,13 @@ def make_function(op: type[Operator], op_name: str, name: str, arguments: Argume
         return _converter[0](op, create, args, kwargs) if _converter else create(*args, **kwargs)
 
     def create(*args: Any, **kwargs: Any) -> Symbol:
-        positional, symbols, given = arguments.divide(args, kwargs)
-        given.pop("out", None)
-        attr = given.pop("attr", None) or {}
+        positional, symbols, others = arguments.divide(args, kwargs)
+        others.pop("out", None)
+        attr = others.pop("attr", None) or {}
         # only variables require strings
         params = resolved_attrs({key: attribute_text(value) for key, value in attr.items()})
-        chosen = given.pop("name", None)
-        for key, value in given.items():
+        chosen = others.pop("name", None)
+        for key, value in others.items():
             if isinstance(value, Symbol):
                 symbols[key] = value
             else:

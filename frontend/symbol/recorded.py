@@ -33,8 +33,8 @@ def symbol_of_recorded(array: NDArray) -> Symbol:
     constants: dict[int, Entry] = {}
     for node, operands, origin in _in_order(head):
         function, attributes, operands = _with_numbers(origin, operands)
-        given = [_constant(a, constants) if entry is None else _entry(entry) for entry, a in operands]
-        _known[node] = _called(node, function, attributes, given)
+        inputs = [_constant(a, constants) if entry is None else _entry(entry) for entry, a in operands]
+        _known[node] = _called(node, function, attributes, inputs)
     return Symbol([_entry(head)])
 
 
@@ -44,16 +44,16 @@ Operand = tuple[tape.Entry | None, "NDArray | None"]
 
 def _in_order(head: tape.Entry) -> Iterator[tuple[Recorded, Sequence[Operand], Origin]]:
     """The calls that an array depends on and that have no symbol yet, in the order in which they were recorded."""
-    found: dict[Recorded, tuple[Sequence[Operand], Origin]] = {}
+    nodes: dict[Recorded, tuple[Sequence[Operand], Origin]] = {}
     stack = [head.node]
     while stack:
         node = stack.pop()
-        if isinstance(node, Variable) or node in found or node in _known:
+        if isinstance(node, Variable) or node in nodes or node in _known:
             continue
-        found[node] = operands, _ = _operands(node)
+        nodes[node] = operands, _ = _operands(node)
         stack += [entry.node for entry, _ in operands if entry is not None]
-    for node in sorted(found, key=lambda n: n.number):
-        yield node, *found[node]
+    for node in sorted(nodes, key=lambda n: n.number):
+        yield node, *nodes[node]
 
 
 def _operands(node: Recorded) -> tuple[Sequence[Operand], Origin]:
@@ -78,10 +78,10 @@ def _variable(kind: str) -> Entry:
 
 def _constant(array: NDArray | None, known: dict[int, Entry]) -> Entry:
     """The variable of an array that is not on the tape: one for all its uses in a symbol."""
-    found = known.get(id(array))
-    if found is None:
-        found = known[id(array)] = _variable("null")
-    return found
+    variable = known.get(id(array))
+    if variable is None:
+        variable = known[id(array)] = _variable("null")
+    return variable
 
 
 def _with_numbers(
@@ -112,20 +112,20 @@ def _called(
     if isinstance(function, Symbol):
         variables = function._variables()[0]
         return copy_nodes(function._entries, dict(zip(variables, operands, strict=True)))
-    made = SymNode(function, f"node_{node.number}", attributes)
-    made.inputs = list(operands)
-    return [Entry(made, i) for i in range(node.results)]
+    called = SymNode(function, f"node_{node.number}", attributes)
+    called.inputs = list(operands)
+    return [Entry(called, i) for i in range(node.results)]
 
 
 def _attributes(operator: Operator, numbers: Sequence[NDArray]) -> dict[str, str]:
     """The parameters of an operator; `numbers` are the values of its scalar ones."""
     from ...ir.dialects.mx.builder import scalar_values
 
-    given: dict[str, list[Any]] = {}
+    numbers_of: dict[str, list[Any]] = {}
     for (name, _), number in zip(scalar_values(operator), numbers, strict=False):
-        given.setdefault(name, []).append(_number(number))
-    tuples = {name for name in given if isinstance(getattr(operator, name), tuple)}
-    return operator.attrs() | {n: attribute_text(tuple(v) if n in tuples else v[0]) for n, v in given.items()}
+        numbers_of.setdefault(name, []).append(_number(number))
+    tuples = {name for name in numbers_of if isinstance(getattr(operator, name), tuple)}
+    return operator.attrs() | {n: attribute_text(tuple(v) if n in tuples else v[0]) for n, v in numbers_of.items()}
 
 
 def _number(array: NDArray) -> float | int:

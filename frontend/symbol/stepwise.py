@@ -43,8 +43,8 @@ class StepwiseSpecialization:
         try:
             for node, bound in self.steps:
                 operands = [self._value(values, e.node, e.index) for e in node.inputs]
-                found = apply_bound(bound, operands)
-                values[node] = list(found) if isinstance(found, list | tuple) else [found]
+                results = apply_bound(bound, operands)
+                values[node] = list(results) if isinstance(results, list | tuple) else [results]
                 if seen is not None:
                     seen(node, values[node])
         finally:
@@ -53,9 +53,9 @@ class StepwiseSpecialization:
 
     @staticmethod
     def _value(values: dict[SymNode, list[NDArray]], node: SymNode, index: int) -> NDArray:
-        found = values[node]
-        if index >= len(found):
+        results = values[node]
+        if index >= len(results):
             raise MXNetError(
                 f"output {index} of {node.name} is hidden, and does not exist where operators run one by one"
             )
-        return found[index]
+        return results[index]

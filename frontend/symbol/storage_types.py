@@ -30,18 +30,18 @@ def gradient_storage(symbol: Symbol, arguments: Mapping[str, str]) -> dict[str, 
     if not arguments and not any(n.operator.name in _MAKE_SPARSE for n in nodes if not n.is_variable):
         return {}
     types = _results(nodes, arguments)
-    found: dict[Entry, str] = {}
+    storage: dict[Entry, str] = {}
     for entry in symbol._entries:
-        _add(found, entry, types.get(entry, DENSE))
+        _add(storage, entry, types.get(entry, DENSE))
     for node in reversed(nodes):
         if not node.is_variable:
             operands = [types.get(e, DENSE) for e in node.inputs]
             rule = _BACKWARD.get(node.operator.name)
-            given = found.get(Entry(node, 0), DENSE)
-            gradients = [DENSE] * len(operands) if rule is None else rule(node.operator, operands, given)
+            cotangent = storage.get(Entry(node, 0), DENSE)
+            gradients = [DENSE] * len(operands) if rule is None else rule(node.operator, operands, cotangent)
             for entry, gradient in zip(node.inputs, gradients, strict=True):
-                _add(found, entry, gradient)
-    return {e.node.name: t for e, t in found.items() if e.node.is_variable and t != DENSE}
+                _add(storage, entry, gradient)
+    return {e.node.name: t for e, t in storage.items() if e.node.is_variable and t != DENSE}
 
 
 def _results(nodes: Sequence[SymNode], arguments: Mapping[str, str]) -> dict[Entry, str]:
@@ -49,19 +49,19 @@ def _results(nodes: Sequence[SymNode], arguments: Mapping[str, str]) -> dict[Ent
     types: dict[Entry, str] = {}
     for node in nodes:
         if node.is_variable:
-            found = arguments.get(node.name, DENSE)
+            storage = arguments.get(node.name, DENSE)
         else:
             rule = _FORWARD.get(node.operator.name)
-            found = DENSE if rule is None else rule(node.operator, [types.get(e, DENSE) for e in node.inputs])
-        if found != DENSE:
-            types[Entry(node, 0)] = found
+            storage = DENSE if rule is None else rule(node.operator, [types.get(e, DENSE) for e in node.inputs])
+        if storage != DENSE:
+            types[Entry(node, 0)] = storage
     return types
 
 
-def _add(found: dict[Entry, str], entry: Entry, gradient: str) -> None:
+def _add(storage: dict[Entry, str], entry: Entry, gradient: str) -> None:
     """Only sums of row-sparse gradients are sparse."""
-    before = found.get(entry)
-    found[entry] = gradient if before is None or before == gradient == ROWS else DENSE
+    before = storage.get(entry)
+    storage[entry] = gradient if before is None or before == gradient == ROWS else DENSE
 
 
 # --- results --------------------------------------------------------------------------------------------------------

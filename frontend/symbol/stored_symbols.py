@@ -62,8 +62,8 @@ def read_stored(key: str) -> StoredSymbol | None:
     if data is None:
         return None
     types, (program, name, names) = json.loads(data)
-    made = tuple([TensorType(tuple(shape), DType(dtype)) for shape, dtype in types])
-    return StoredSymbol(made, StoredProgram(program, name, tuple(names)))
+    result_types = tuple([TensorType(tuple(shape), DType(dtype)) for shape, dtype in types])
+    return StoredSymbol(result_types, StoredProgram(program, name, tuple(names)))
 
 
 def store(key: str, graph: Graph, options: Options, device: Device) -> None:

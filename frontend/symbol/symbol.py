@@ -178,9 +178,9 @@ class Symbol:
 
     def __call__(self, *args: Symbol, **kwargs: Any) -> Symbol:
         """A copy in which the variables that the keywords name are replaced by other symbols."""
-        made = self.__copy__()
-        made._compose(*args, **kwargs)
-        return made
+        composed = self.__copy__()
+        composed._compose(*args, **kwargs)
+        return composed
 
     def _compose(self, *args: Symbol, name: str | None = None, **kwargs: Symbol) -> None:
         for value in (*args, *kwargs.values()):

@@ -35,8 +35,8 @@ def symbol_to_graph(
     operators of a node in Python; without it each run creates them. MXNetError names a node with invalid operands.
     """
     network = Network(symbol._entries)
-    found = network.infer({n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()})
-    operators = {use.outputs[0]: use.op for use in found.uses}
+    inferred = network.infer({n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()})
+    operators = {use.outputs[0]: use.op for use in inferred.uses}
     builder = GraphBuilder(name or symbol.name or "group")
     marked = frozenset(parameters)
     values: dict[SymNode, Sequence[Value]] = {
@@ -49,11 +49,11 @@ def symbol_to_graph(
         operands = [values[e.node][e.index] for e in node.inputs]
         try:
             op = _kept(operators[network.first[node]], node, keep)
-            made = builder.node(op, *operands, name=node.name, location=node.location)
+            lowered = builder.node(op, *operands, name=node.name, location=node.location)
         except (GraphError, NotImplementedError) as error:
             reason = error.reason if isinstance(error, GraphError) else error
             raise MXNetError(f"Error in operator {node.name}: {reason}") from cause_of(error)
-        values[node] = made.outputs
+        values[node] = lowered.outputs
     return builder.build([values[e.node][e.index] for e in symbol._entries])
 
 
@@ -65,7 +65,7 @@ def _kept(op: Operator, node: SymNode, keep: Keep | None) -> Operator:
 
 
 def _type_of(node: SymNode, types: Mapping[str, TensorType]) -> TensorType:
-    found = types.get(node.name)
-    if found is None:
+    type = types.get(node.name)
+    if type is None:
         raise MXNetError(f"the type of the variable {node.name!r} is missing")
-    return found
+    return type

@@ -23,9 +23,9 @@ def _smaller(one: Any, other: Any) -> Any:
     return one if other is None or np.dtype(one).itemsize < np.dtype(other).itemsize else other
 
 
-def _compare(found: Any, expected: Any, what: str, rtol: Any, atol: Any, equal_nan: bool, fail: bool) -> None:
+def _compare(actual: Any, expected: Any, what: str, rtol: Any, atol: Any, equal_nan: bool, fail: bool) -> None:
     try:
-        assert_almost_equal(found, expected, rtol=rtol, atol=atol, equal_nan=equal_nan)
+        assert_almost_equal(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan)
     except AssertionError as error:
         print(what)
         traceback.print_exc()
@@ -70,7 +70,7 @@ def check_consistency(
         raise AssertionError("check_consistency compares at least two contexts")
     symbols = [sym] * len(ctx_list) if isinstance(sym, Symbol) else sym
     names = _common_names(symbols, len(ctx_list))
-    executors = [s.simple_bind(grad_req=grad_req, **given) for s, given in zip(symbols, ctx_list, strict=True)]
+    executors = [s.simple_bind(grad_req=grad_req, **options) for s, options in zip(symbols, ctx_list, strict=True)]
     draw = _drawing(use_uniform, scale, rand_type)
     _fill_executors(executors, {} if arg_params is None else arg_params, {} if aux_params is None else aux_params, draw)
     dtypes = [np.dtype(e.outputs[0].dtype) for e in executors]
@@ -137,8 +137,8 @@ def _check_gradients_agree(
         outs = zip(heads, executor.outputs, strict=True)
         executor.backward([nd.array(h, ctx=executor._ctx, dtype=o.dtype).tostype(o.stype) for h, o in outs])
     for i, executor in enumerate(executors):
-        found = dict(zip([*names[1], *names[0]], [*executor.outputs, *executor.grad_arrays], strict=True))
-        for name, array in found.items() if i != best else ():
+        arrays_by_name = dict(zip([*names[1], *names[0]], [*executor.outputs, *executor.grad_arrays], strict=True))
+        for name, array in arrays_by_name.items() if i != best else ():
             if array is None or truth[name] is None:
                 continue
             own = array.astype(_smaller(array.dtype, dtypes[i]))
@@ -191,9 +191,9 @@ def check_gluon_hybridize_consistency(
             gradients += [grads] if record else []
             if known is None:
                 known = _Known({n: p.data().asnumpy() for n, p in net.collect_params().items()})
-    for found in (outputs, *zip(*gradients, strict=True)):
-        for other in found[1:]:
-            assert_almost_equal(other.asnumpy(), found[0].asnumpy(), rtol=rtol, atol=atol)
+    for same in (outputs, *zip(*gradients, strict=True)):
+        for other in same[1:]:
+            assert_almost_equal(other.asnumpy(), same[0].asnumpy(), rtol=rtol, atol=atol)
     if numpy_func is not None:
         expected = numpy_func(*[array.asnumpy() for array in data_l])
         assert_almost_equal(outputs[0].asnumpy(), expected, rtol=rtol, atol=atol)

@@ -16,8 +16,8 @@ from .comparison import default_dtype
 
 def random_arrays(*shapes: tuple[int, ...]) -> Any:
     """A list of normally distributed float32 NumPy arrays; for one shape the array itself."""
-    found = [np.asarray(rnd.randn(*shape), dtype=default_dtype()) for shape in shapes]
-    return found[0] if len(found) == 1 else found
+    arrays = [np.asarray(rnd.randn(*shape), dtype=default_dtype()) for shape in shapes]
+    return arrays[0] if len(arrays) == 1 else arrays
 
 
 def random_uniform_arrays(*shapes: tuple[int, ...], **kwargs: Any) -> list[np.ndarray]:
@@ -122,12 +122,12 @@ def _get_uniform_dataset_csr(
 ) -> Any:
     """A CSR array with values at random positions."""
     _validate_csr_generation_inputs(num_rows, num_cols, density)
-    made = _Rows((num_rows, num_cols), density, dtype)
+    rows = _Rows((num_rows, num_cols), density, dtype)
     if data_init is not None:
-        made.data.fill(data_init)
+        rows.data.fill(data_init)
     if shuffle_csr_indices is True:
-        shuffle_csr_column_indices(made)
-    return nd.sparse.csr_matrix((made.data, made.indices, made.indptr), shape=(num_rows, num_cols), dtype=dtype)
+        shuffle_csr_column_indices(rows)
+    return nd.sparse.csr_matrix((rows.data, rows.indices, rows.indptr), shape=(num_rows, num_cols), dtype=dtype)
 
 
 def _get_powerlaw_dataset_csr(num_rows: int, num_cols: int, density: float = 0.1, dtype: Any = None) -> Any:
@@ -323,12 +323,12 @@ def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[Any
 def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Callable[..., Any]) -> np.ndarray:
     """Apply a NumPy reduction over several axes, one after another."""
     axes = [axis] if isinstance(axis, int) else list(axis) if axis is not None else list(range(dat.ndim))
-    found = dat
+    reduced = dat
     for i in sorted(axes, reverse=True):
-        found = numpy_reduce_func(found, axis=i)
+        reduced = numpy_reduce_func(reduced, axis=i)
     if not keepdims:
-        return found
-    return found.reshape([1 if i in axes else extent for i, extent in enumerate(dat.shape)])
+        return reduced
+    return reduced.reshape([1 if i in axes else extent for i, extent in enumerate(dat.shape)])
 
 
 def collapse_sum_like(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -45,13 +45,13 @@ def _sorted_dict(d: Mapping[str, Any]) -> dict[str, Any]:
     return dict(_sorted_items(d))
 
 
-def _by_name(what: str, given: Arrays, names: Sequence[str]) -> dict[str, Any]:
+def _by_name(what: str, values: Arrays, names: Sequence[str]) -> dict[str, Any]:
     """Arrays by name. ValueError if the names of a dictionary are not these."""
-    if not isinstance(given, Mapping):
-        return dict(zip(names, given, strict=False))
-    if set(given) != set(names):
-        raise ValueError(f"Symbol {what} and keys of the given {what} do not match: {set(names)} and {set(given)}")
-    return dict(given)
+    if not isinstance(values, Mapping):
+        return dict(zip(names, values, strict=False))
+    if set(values) != set(names):
+        raise ValueError(f"Symbol {what} and keys of the given {what} do not match: {set(names)} and {set(values)}")
+    return dict(values)
 
 
 def _parse_location(sym: Symbol, location: Arrays, ctx: Context, dtype: Any = np.float32) -> dict[str, NDArray]:
@@ -59,9 +59,9 @@ def _parse_location(sym: Symbol, location: Arrays, ctx: Context, dtype: Any = np
     _check_dtype(dtype)
     if not isinstance(location, dict | list | tuple):
         raise AssertionError(f"location must be a list or a dictionary, not {type(location).__name__}")
-    found = _by_name("arguments", location, sym.list_arguments())
-    made = {n: _as_array(v, ctx, dtype) if isinstance(v, np.ndarray) else v for n, v in found.items()}
-    return _sorted_dict(made)
+    by_name = _by_name("arguments", location, sym.list_arguments())
+    converted = {n: _as_array(v, ctx, dtype) if isinstance(v, np.ndarray) else v for n, v in by_name.items()}
+    return _sorted_dict(converted)
 
 
 def _parse_aux_states(sym: Symbol, aux_states: Arrays, ctx: Context, dtype: Any = np.float32) -> Any:
@@ -69,8 +69,8 @@ def _parse_aux_states(sym: Symbol, aux_states: Arrays, ctx: Context, dtype: Any 
     _check_dtype(dtype)
     if aux_states is None:
         return None
-    found = _by_name("aux_states", aux_states, sym.list_auxiliary_states())
-    return {name: _as_array(value, ctx, dtype) for name, value in found.items()}
+    by_name = _by_name("aux_states", aux_states, sym.list_auxiliary_states())
+    return {name: _as_array(value, ctx, dtype) for name, value in by_name.items()}
 
 
 def check_symbolic_forward(
@@ -110,17 +110,17 @@ def check_symbolic_forward(
 
 
 def _check_gradient(
-    request: str, name: str, kind: str, expected: Any, before: np.ndarray, found: Any, rtol: Any, atol: Any, nan: bool
+    request: str, name: str, kind: str, expected: Any, before: np.ndarray, actual: Any, rtol: Any, atol: Any, nan: bool
 ) -> None:
     """AssertionError unless a gradient was written, added or left unchanged, as requested."""
     names = (f"{kind}_{name}", f"BACKWARD_{name}")
     if request == "write":
-        assert_almost_equal(expected, found, rtol, atol, names, equal_nan=nan)
+        assert_almost_equal(expected, actual, rtol, atol, names, equal_nan=nan)
     elif request == "add":
-        values = found.asnumpy() if isinstance(found, NDArray) else found
+        values = actual.asnumpy() if isinstance(actual, NDArray) else actual
         assert_almost_equal(expected, values - before, rtol, atol, names, equal_nan=nan)
     elif request == "null":
-        assert_almost_equal(before, found, rtol, atol, names, equal_nan=nan)
+        assert_almost_equal(before, actual, rtol, atol, names, equal_nan=nan)
     else:
         raise ValueError(f"Invalid grad_req {request} for argument {name}")
 
@@ -166,16 +166,16 @@ def check_symbolic_backward(
     return grads
 
 
-def _output_grads(given: Any, ctx: Context, dtype: Any) -> Any:
+def _output_grads(gradients: Any, ctx: Context, dtype: Any) -> Any:
     def made(value: Any) -> Any:
         return _as_array(value, ctx, dtype) if isinstance(value, np.ndarray) else value
 
-    if isinstance(given, Mapping):
-        return {name: made(value) for name, value in given.items()}
-    if isinstance(given, list | tuple):
-        return [made(value) for value in given]
-    if given is not None:
-        raise AssertionError(f"out_grads must be a list or a dictionary, not {type(given).__name__}")
+    if isinstance(gradients, Mapping):
+        return {name: made(value) for name, value in gradients.items()}
+    if isinstance(gradients, list | tuple):
+        return [made(value) for value in gradients]
+    if gradients is not None:
+        raise AssertionError(f"out_grads must be a list or a dictionary, not {type(gradients).__name__}")
     return None
 
 
@@ -201,14 +201,14 @@ def numeric_grad(
         executor.forward(is_train=use_forward_train)
         return executor.outputs[0].asnumpy()
 
-    found = {name: np.zeros(values.shape, dtype=dtype) for name, values in location.items()}
+    gradients = {name: np.zeros(values.shape, dtype=dtype) for name, values in location.items()}
     for name, values in location.items():
         store(name, np.asarray(values, order="C"))
     for name, values in location.items():
         if values.dtype.kind != "f":
             continue
         moved = values.copy()
-        flat, gradient = moved.reshape(-1), found[name].reshape(-1)
+        flat, gradient = moved.reshape(-1), gradients[name].reshape(-1)
         for i in range(flat.size):
             flat[i] += eps / 2.0
             store(name, moved)
@@ -218,7 +218,7 @@ def numeric_grad(
             gradient[i] = (above - total()).sum() / eps
             flat[i] = values.reshape(-1)[i]
         store(name, values)
-    return found
+    return gradients
 
 
 def check_numeric_gradient(
@@ -256,12 +256,12 @@ def check_numeric_gradient(
     executor.forward(is_train=True)
     step = get_tolerance(executor.outputs[0], numeric_eps, default_numeric_eps())
     executor.backward()
-    given = {name: array.asnumpy() for name, array in arguments.items()}
+    values = {name: array.asnumpy() for name, array in arguments.items()}
     kept = None if states is None else {name: array.asnumpy() for name, array in states.items()}
-    numeric = numeric_grad(executor, given, kept, eps=step, use_forward_train=use_forward_train, dtype=dtype)
+    numeric = numeric_grad(executor, values, kept, eps=step, use_forward_train=use_forward_train, dtype=dtype)
     for name, request in requests.items():
-        found = executor.grad_dict[name]
-        _check_gradient(request, name, "NUMERICAL", numeric[name], before[name], found, rtol, atol, False)
+        actual = executor.grad_dict[name]
+        _check_gradient(request, name, "NUMERICAL", numeric[name], before[name], actual, rtol, atol, False)
 
 
 def check_speed(
@@ -281,8 +281,8 @@ def check_speed(
         raise AssertionError(f"Expect dict, get location={location}")
     shapes = kwargs if location is None else {name: value.shape for name, value in location.items()}
     executor = sym.simple_bind(ctx or current_context(), grad_req=grad_req or "write", **shapes)
-    given = location or {name: np.random.normal(size=a.shape) for name, a in executor.arg_dict.items()}
-    for name, values in given.items():
+    inputs = location or {name: np.random.normal(size=a.shape) for name, a in executor.arg_dict.items()}
+    for name, values in inputs.items():
         executor.arg_dict[name][:] = values.astype(executor.arg_dict[name].dtype)
 
     def run() -> None:

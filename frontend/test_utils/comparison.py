@@ -21,8 +21,8 @@ def default_dtype() -> type:
 
 
 def _by_dtype(half: float, single: float, double: float) -> dict[np.dtype, float]:
-    found = {np.dtype("float16"): half, np.dtype("float32"): single, np.dtype("float64"): double}
-    return {**found, **{np.dtype(name): 0 for name in _EXACT}}
+    of_floats = {np.dtype("float16"): half, np.dtype("float32"): single, np.dtype("float64"): double}
+    return {**of_floats, **{np.dtype(name): 0 for name in _EXACT}}
 
 
 def default_rtols() -> dict[np.dtype, float]:
@@ -124,8 +124,8 @@ def _violations(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> np.nd
 
 def _find_max_violation(a: Any, b: Any, rtol: float, atol: float) -> tuple[Any, Any]:
     """The position with the largest difference in units of the tolerance, and this difference."""
-    found = _violations(a, b, rtol, atol)
-    return np.unravel_index(np.argmax(found), found.shape), np.max(found)
+    violations = _violations(a, b, rtol, atol)
+    return np.unravel_index(np.argmax(violations), violations.shape), np.max(violations)
 
 
 def locationError(a: Any, b: Any, index: Any, names: Sequence[str], maxError: bool = False) -> str:
@@ -177,13 +177,13 @@ def _explanation(
     error = f"Error {worst:f} exceeds tolerance rtol={rtol:e}, atol={atol:e}"
     if a.ndim == 0:
         return f"{error}.\n {names[0]}: {a}\n {names[1]}: {b}"
-    found = _violations(a, b, rtol, atol).ravel()
-    found = np.where(np.isnan(found), np.inf, found)
-    wrong = np.argsort(-found, kind="stable")[: int((found > 1).sum())]
+    violations = _violations(a, b, rtol, atol).ravel()
+    violations = np.where(np.isnan(violations), np.inf, violations)
+    wrong = np.argsort(-violations, kind="stable")[: int((violations > 1).sum())]
     print(f"\n*** Maximum errors for vector of size {a.size}:  rtol={rtol}, atol={atol}\n")
     for number, place in enumerate(wrong[: mismatches[0]], 1):
         where = np.unravel_index(place, a.shape)
-        print(f"{number:3d}: Error {found[place]:f}  {locationError(a, b, where, names)}")
+        print(f"{number:3d}: Error {violations[place]:f}  {locationError(a, b, where, names)}")
     counted = len(wrong) if mismatches[1] <= 0 else min(len(wrong), mismatches[1])
     least = "at least " if counted < len(wrong) else ""
     share = f"(mismatch {least}{100 * counted / a.size:f}%)"

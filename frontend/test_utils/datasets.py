@@ -56,27 +56,27 @@ def download_model(
     unknown name."""
     if meta_info is None:
         known = _ADDRESSES.get(model_name)
-        found = known and {
+        urls = known and {
             "symbol": f"{_MODELS}{known[0]}-symbol.json",
             "params": f"{_MODELS}{known[0]}-{known[1]}.params",
         }
     else:
-        found = meta_info.get(model_name)
-    if not found:
+        urls = meta_info.get(model_name)
+    if not urls:
         return None, 0
     for kind in ("symbol", "params"):
-        if kind not in found:
+        if kind not in urls:
             raise AssertionError(f"missing {kind} url of {model_name}")
     os.makedirs(dst_dir, exist_ok=True)
     prefix = os.path.join(dst_dir, model_name)
-    download(found["symbol"], f"{prefix}-symbol.json")
-    download(found["params"], f"{prefix}-0000.params")
+    download(urls["symbol"], f"{prefix}-symbol.json")
+    download(urls["params"], f"{prefix}-0000.params")
     return prefix, 0
 
 
 def get_mnist() -> dict[str, np.ndarray]:
     """Download MNIST: float32 images (n, 1, 28, 28) in [0, 1] and int8 labels, for training and testing."""
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for kind, start in (("train", "train"), ("test", "t10k")):
         with gzip.open(download(f"{_DATA}{start}-labels-idx1-ubyte.gz")) as file:
             file.read(8)
@@ -84,8 +84,8 @@ def get_mnist() -> dict[str, np.ndarray]:
         with gzip.open(download(f"{_DATA}{start}-images-idx3-ubyte.gz")) as file:
             _, count, rows, columns = struct.unpack(">IIII", file.read(16))
             images = np.frombuffer(file.read(), dtype=np.uint8).reshape(count, 1, rows, columns)
-        found[f"{kind}_data"], found[f"{kind}_label"] = images.astype(np.float32) / 255, labels
-    return found
+        arrays[f"{kind}_data"], arrays[f"{kind}_label"] = images.astype(np.float32) / 255, labels
+    return arrays
 
 
 def get_mnist_pkl() -> None:

@@ -93,11 +93,11 @@ def verify_generator(
 ) -> list[float]:
     """The p-values of `nrepeat` chi-square tests. AssertionError if less than the share `success_rate` of them passes
     (p > `alpha`)."""
-    found = [chi_square_check(generator, buckets, probs, nsamples) for _ in range(nrepeat)]
-    values = [p for p, _, _ in found]
+    checks = [chi_square_check(generator, buckets, probs, nsamples) for _ in range(nrepeat)]
+    values = [p for p, _, _ in checks]
     if sum(p > alpha for p in values) < nrepeat * success_rate:
         raise AssertionError(
-            f"Generator test fails, Chi-square p={values}, obs_freq={[o for _, o, _ in found]}, "
-            f"expected_freq={[e for _, _, e in found]}.\nbuckets={buckets}, probs={probs}"
+            f"Generator test fails, Chi-square p={values}, obs_freq={[o for _, o, _ in checks]}, "
+            f"expected_freq={[e for _, _, e in checks]}.\nbuckets={buckets}, probs={probs}"
         )
     return values

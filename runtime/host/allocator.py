@@ -166,8 +166,8 @@ class _System:
         self._libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
     def large_class(self, size: int) -> _LargeClass:
-        found = self._large.get(size)
-        return found if found is not None else self._large.setdefault(size, _LargeClass(self, size))
+        known = self._large.get(size)
+        return known if known is not None else self._large.setdefault(size, _LargeClass(self, size))
 
     def refill(self, free: list[int], size: int) -> int:
         """Cut several blocks: returns one and adds the others to `free`."""

@@ -32,8 +32,8 @@ _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Method), cty
 
 def resolve_python(name: str) -> int:
     """The address of a function of Python's C interface; 0 for any other name."""
-    found = getattr(ctypes.pythonapi, name, None) if name.startswith("Py") else None
-    return 0 if found is None else ctypes.cast(found, ctypes.c_void_p).value or 0
+    function = getattr(ctypes.pythonapi, name, None) if name.startswith("Py") else None
+    return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 class _Description(int):

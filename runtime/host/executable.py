@@ -190,7 +190,7 @@ _objects: WeakValueDictionary[bytes, LoadedObject] = WeakValueDictionary()
 
 def _load(codes: Sequence[bytes]) -> list[LoadedObject]:
     """Objects in memory, which can call each other. Programs with the same code share it."""
-    known = {code: found for code in codes if (found := _objects.get(code)) is not None}
+    known = {code: known_object for code in codes if (known_object := _objects.get(code)) is not None}
     missing = [code for code in codes if code not in known]
     loaded = load_objects(missing, resolve_libc, list(known.values()))
     _objects.update(zip(missing, loaded, strict=True))

@@ -67,11 +67,11 @@ class HostCalls:
             try:
                 if self._raised.error is not None:
                     raise RuntimeError("an earlier function failed")
-                found, changed = call_on_copies(function, operands)
+                values, changed = call_on_copies(function, operands)
                 for i, new in changed:
                     operands[i][...] = new
                     written_at(addresses[i])
-                for target, type, value in zip(results, function.outputs, found, strict=True):
+                for target, type, value in zip(results, function.outputs, values, strict=True):
                     np.copyto(target, as_memory(value, type.dtype), casting="no")
             except BaseException as error:
                 self._raised.error = self._raised.error or error

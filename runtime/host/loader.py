@@ -254,13 +254,13 @@ def resolve_libc(name: str) -> int:
 @functools.cache
 def _libraries() -> tuple[ctypes.CDLL, ...]:
     """The C libraries that exist: since glibc 2.34 libc includes the thread library."""
-    found: list[ctypes.CDLL] = []
+    libraries: list[ctypes.CDLL] = []
     for name in _LIBRARIES:
         try:
-            found.append(ctypes.CDLL(name))
+            libraries.append(ctypes.CDLL(name))
         except OSError:
             continue
-    return tuple(found)
+    return tuple(libraries)
 
 
 @functools.cache

@@ -135,8 +135,8 @@ def _aarch64(info: dict[str, str]) -> tuple[str, str, int, int, int]:
 
 
 def _features(names: tuple[str, ...], flags: set[str], base: str = "") -> str:
-    found = [f"+{_LLVM_NAMES.get(name, name)}" for name in names if name in flags]
-    return ",".join([base, *found] if base else found)
+    features = [f"+{_LLVM_NAMES.get(name, name)}" for name in names if name in flags]
+    return ",".join([base, *features] if base else features)
 
 
 def read_cpuinfo(text: str) -> dict[str, str]:

@@ -23,11 +23,11 @@ _LONGEST_NAME, _LONGEST_REASON = 60, 300
 def _model(kind: type[Schedule]) -> type[BaseModel]:
     """The model of the entries of one kind of schedules."""
     types = get_type_hints(kind, include_extras=True)
-    found: dict[str, Any] = {"kind": (Literal[kind.__name__], ...)}  # type: ignore[valid-type]
+    model_fields: dict[str, Any] = {"kind": (Literal[kind.__name__], ...)}  # type: ignore[valid-type]
     for field in fields(kind):  # type: ignore[arg-type]
         default = ... if field.default is MISSING else field.default
-        found[field.name] = (_in_json(types[field.name]), default)
-    return create_model(kind.__name__, __config__=_CONFIG, __doc__=kind.__doc__, **found)
+        model_fields[field.name] = (_in_json(types[field.name]), default)
+    return create_model(kind.__name__, __config__=_CONFIG, __doc__=kind.__doc__, **model_fields)
 
 
 def _in_json(annotation: Any) -> Any:

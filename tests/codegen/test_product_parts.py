@@ -83,7 +83,7 @@ def test_operands_of_an_epilogue_of_several_sums_are_prefetched() -> None:
     micro_kernel(
         module,
         MicroKernel(
-            kind="float",
+            element="float",
             weights="float",
             lanes=16,
             rows=3,

@@ -38,12 +38,12 @@ def _single_images(mx, arguments, photographs):
 
     def augmented():
         augmenters = mx.image.CreateAugmenter((3, 224, 224), **arguments)  # new ones: some keep a random order
-        made = []
+        produced = []
         for image in images:
             for augmenter in augmenters:
                 image = augmenter(image)
-            made.append(image)
-        return made
+            produced.append(image)
+        return produced
 
     return augmented
 

@@ -41,11 +41,11 @@ def operators(nd: Any) -> dict[str, Callable[[Any], Any]]:
     """The calls by name. Each takes an array with two axes."""
     unary = "exp log sqrt tanh sigmoid relu sin gammaln erf sign round transpose flatten softmax log_softmax".split()
     reductions = "sum mean max min prod norm argmax argmin".split()
-    found: dict[str, Callable[[Any], Any]] = {name: getattr(nd, name) for name in unary}
+    calls: dict[str, Callable[[Any], Any]] = {name: getattr(nd, name) for name in unary}
     for name in reductions:
-        found[f"{name}, axis 0"] = lambda x, name=name: getattr(nd, name)(x, axis=0)
-        found[f"{name}, axis 1"] = lambda x, name=name: getattr(nd, name)(x, axis=1)
-    found |= {
+        calls[f"{name}, axis 0"] = lambda x, name=name: getattr(nd, name)(x, axis=0)
+        calls[f"{name}, axis 1"] = lambda x, name=name: getattr(nd, name)(x, axis=1)
+    calls |= {
         "x + x": lambda x: x + x,
         "x * 2.5": lambda x: x * 2.5,
         "x > 0": lambda x: x > 0,
@@ -74,7 +74,7 @@ def operators(nd: Any) -> dict[str, Callable[[Any], Any]]:
         ),
         "Pooling": lambda x: nd.Pooling(nd.ones((1, 3, *x.shape)), kernel=(2, 2), pool_type="max"),
     }
-    return found
+    return calls
 
 
 def _again(call: Callable[[Any], Any], x: Any) -> float:

@@ -87,9 +87,9 @@ def _judge(measured: Measured, known: Collection[Failure]) -> int:
         if failure not in known:
             _say(failure.reason)
     status = 1 if measured.outcome.failures else 0
-    for found in measured.outcome.figures[1:]:
-        if found.difference is not None and not found.difference <= tolerance:
-            text = f"{found.engine}'s results differ by {found.difference:.1e}, more than {tolerance:.1e}"
+    for figures in measured.outcome.figures[1:]:
+        if figures.difference is not None and not figures.difference <= tolerance:
+            text = f"{figures.engine}'s results differ by {figures.difference:.1e}, more than {tolerance:.1e}"
             status = _say(text)
     return status
 

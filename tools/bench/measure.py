@@ -176,8 +176,8 @@ def _load(who: Participant, paths: Sequence[str], threads: int, cache: Path) -> 
     with first.worker:
         cold_peak = first.worker.ask("memory")["peak"]
     program = _load_once(who, paths, threads, environment)
-    found = program.figures
-    found.warm, found.cold, found.cold_peak = found.cold, first.figures.cold, cold_peak
+    figures = program.figures
+    figures.warm, figures.cold, figures.cold_peak = figures.cold, first.figures.cold, cold_peak
     return program
 
 
@@ -200,11 +200,11 @@ def _compare(race: _Race, folder: Path) -> None:
     ours: list[np.ndarray] = []
 
     def compare(program: _Program) -> None:
-        found = _outputs(program.worker, Path(tempfile.mkdtemp(dir=folder)))
+        outputs = _outputs(program.worker, Path(tempfile.mkdtemp(dir=folder)))
         if program is race.programs[0]:
-            ours.extend(found)
+            ours.extend(outputs)
         else:
-            program.figures.difference = difference(ours, found, program.figures.engine)
+            program.figures.difference = difference(ours, outputs, program.figures.engine)
 
     race.each(compare)
 
@@ -218,8 +218,8 @@ def _outputs(worker: Worker, folder: Path) -> list[np.ndarray]:
 
 def _take_turn(program: _Program, which: str, progress: Progress) -> None:
     progress.step(f"{which}: {program.figures.engine}")
-    found = program.figures
-    found.samples += program.worker.ask("time", calls=found.calls, samples=program.samples)["seconds"]
+    figures = program.figures
+    figures.samples += program.worker.ask("time", calls=figures.calls, samples=program.samples)["seconds"]
 
 
 def _plan(program: _Program) -> None:

@@ -51,8 +51,8 @@ def _compiled(files: ModelFiles, folder: Path, options: argparse.Namespace) -> W
         raise UsageError("the shapes of a compiled model are fixed: omit --input-shape and --batch")
     refuse_weights(options)
     stored = read_folder(folder)
-    given = read_inputs(options, [a.name for a in stored.inputs])
-    arrays = _filled({a.name: (a.type.shape, a.type.dtype.memory) for a in stored.inputs}, given)
+    inputs = read_inputs(options, [a.name for a in stored.inputs])
+    arrays = _filled({a.name: (a.type.shape, a.type.dtype.memory) for a in stored.inputs}, inputs)
     specs = _Specs(mxforge={"compiled": str(folder)}, **_files(list(arrays), options))
     threads = json.loads((folder / MANIFEST).read_bytes())["machine"]["threads"]
     return Workload(files.name, arrays, specs, shapes_of(arrays), _batch_of(arrays), threads=threads)
@@ -116,17 +116,17 @@ def _exported(model: Model, types: Types, folder: Path) -> str:
 
 
 def _inputs(model: Model, options: argparse.Namespace, batch: int | None) -> tuple[Types, Arrays]:
-    given = _batched(read_inputs(options, model.data_names), batch)
-    require_parameters(model, {**options.shapes, **given}, options.allow_missing)
+    inputs = _batched(read_inputs(options, model.data_names), batch)
+    require_parameters(model, {**options.shapes, **inputs}, options.allow_missing)
     shapes: InputShapes = {n: (_with_batch(s, batch), d) for n, (s, d) in options.shapes.items()}
-    types = data_types(model, {**shapes, **{n: (a.shape, None) for n, a in given.items()}}, batch or 1)
-    return types, _filled({n: (t.shape, t.dtype.memory) for n, t in types.items()}, given)
+    types = data_types(model, {**shapes, **{n: (a.shape, None) for n, a in inputs.items()}}, batch or 1)
+    return types, _filled({n: (t.shape, t.dtype.memory) for n, t in types.items()}, inputs)
 
 
-def _filled(types: Mapping[str, tuple[Sequence[int], np.dtype]], given: Mapping[str, np.ndarray]) -> Arrays:
+def _filled(types: Mapping[str, tuple[Sequence[int], np.dtype]], inputs: Mapping[str, np.ndarray]) -> Arrays:
     """The given arrays, converted to the types, and random arrays for the other inputs."""
-    others = random_inputs({name: t for name, t in types.items() if name not in given})
-    return {n: given[n].astype(dtype) if n in given else others[n] for n, (_, dtype) in types.items()}
+    others = random_inputs({name: t for name, t in types.items() if name not in inputs})
+    return {n: inputs[n].astype(dtype) if n in inputs else others[n] for n, (_, dtype) in types.items()}
 
 
 def _with_batch(shape: tuple[int, ...], batch: int | None) -> tuple[int, ...]:

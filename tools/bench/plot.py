@@ -33,7 +33,7 @@ def draw(done: Sequence[Measured]) -> Figure:
 
 def _engines(done: Sequence[Measured]) -> dict[str, str]:
     """The engines with figures, and their colours."""
-    names = list(dict.fromkeys(name for m in done for name, found in m.programs().items() if found is not None))
+    names = list(dict.fromkeys(name for m in done for name, figures in m.programs().items() if figures is not None))
     return {name: _OTHERS[(i - 1) % len(_OTHERS)] if i else _OURS for i, name in enumerate(names)}
 
 
@@ -63,14 +63,14 @@ def _plain(axes: Axes, grid: str) -> None:
 def _times(measured: Measured) -> Figure:
     """Horizontal bars of the median, with whiskers to the 99th percentile."""
     colours = _engines([measured])
-    programs = {name: found for name, found in measured.programs().items() if found is not None}
+    programs = {name: figures for name, figures in measured.programs().items() if figures is not None}
     unit, word = _unit(max(f.percentile(99) for f in programs.values()))
     figure = new_figure(7.5, 1.7 + 0.5 * len(programs))
     axes = figure.subplots()
     farthest = max(f.percentile(99) for f in programs.values()) / unit
-    for row, (name, found) in enumerate(programs.items()):
-        _bar(axes, row, found, unit, colours[name], farthest)
-    axes.set_yticks(range(len(programs)), [f"{name}\n{found.version}" for name, found in programs.items()])
+    for row, (name, figures) in enumerate(programs.items()):
+        _bar(axes, row, figures, unit, colours[name], farthest)
+    axes.set_yticks(range(len(programs)), [f"{name}\n{figures.version}" for name, figures in programs.items()])
     axes.invert_yaxis()
     axes.set_xlim(0, 1.3 * farthest)
     axes.set_xlabel(f"{word} a call: p50, and the line to p99")
@@ -85,11 +85,11 @@ def _unit(longest: float) -> tuple[float, str]:
     return next((unit, word) for limit, unit, word in _UNITS if longest < limit)
 
 
-def _bar(axes: Axes, row: int, found: Figures, unit: float, colour: str, farthest: float) -> None:
-    middle, high = found.median / unit, found.percentile(99) / unit
+def _bar(axes: Axes, row: int, figures: Figures, unit: float, colour: str, farthest: float) -> None:
+    middle, high = figures.median / unit, figures.percentile(99) / unit
     axes.barh(row, middle, height=0.62, color=colour)
     axes.errorbar(middle, row, xerr=[[0], [high - middle]], color="#222222", capsize=4, linewidth=1.2)
-    text = f"{time_text(found.median)} (p99 {time_text(found.percentile(99))})"
+    text = f"{time_text(figures.median)} (p99 {time_text(figures.percentile(99))})"
     axes.text(high + 0.015 * farthest, row, text, va="center", fontsize=8)
 
 
@@ -128,8 +128,8 @@ def _lines(axes: Axes, panel: Sequence[Measured], key: str, colours: dict[str, s
 
 
 def _rate(measured: Measured, name: str) -> float:
-    found = measured.programs().get(name)
-    return float("nan") if found is None else found.rate(measured.conditions.batch)
+    figures = measured.programs().get(name)
+    return float("nan") if figures is None else figures.rate(measured.conditions.batch)
 
 
 # --- several workloads ------------------------------------------------------------------------------------------------
@@ -169,8 +169,8 @@ def _ratios(done: Sequence[Measured]) -> Figure:
 
 
 def _ratio(measured: Measured, name: str) -> float:
-    found = measured.programs().get(name)
-    return float("nan") if found is None else found.median / measured.ours.median
+    figures = measured.programs().get(name)
+    return float("nan") if figures is None else figures.median / measured.ours.median
 
 
 def _setting(measured: Measured, done: Sequence[Measured]) -> str:

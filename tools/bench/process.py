@@ -102,11 +102,11 @@ class Worker:
     def _answer(self, line: str) -> dict[str, Any]:
         """The parsed answer. WorkerError for anything else, which a program other than Python may write."""
         try:
-            found: dict[str, Any] = json.loads(line)
+            answer: dict[str, Any] = json.loads(line)
         except ValueError:
             text = f"{self._python} is not a Python interpreter: it answered {line.strip()[:50]!r}"
             raise WorkerError(f"{self.engine}: {text}") from None
-        return found
+        return answer
 
     def _hint(self, error: str) -> str:
         """An advice if the framework is not installed in the interpreter."""

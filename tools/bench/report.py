@@ -44,12 +44,12 @@ class Measured:
 
     def programs(self) -> dict[str, Figures | None]:
         """The programs by their engines, with a number after the name that others have too; None: it failed."""
-        found: dict[str, Figures | None] = {}
+        named: dict[str, Figures | None] = {}
         programs = [(f.engine, f) for f in self.outcome.figures] + [(f.engine, None) for f in self.outcome.failures]
         for engine, figures in programs:
-            same = sum(name.split()[0] == engine for name in found)
-            found[f"{engine} ({same + 1})" if same else engine] = figures
-        return found
+            same = sum(name.split()[0] == engine for name in named)
+            named[f"{engine} ({same + 1})" if same else engine] = figures
+        return named
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------
@@ -97,11 +97,11 @@ _REST: dict[str, _Cell] = {
 def _table(measured: Measured, columns: dict[str, _Cell]) -> list[Row]:
     """The header, then a row for each program."""
     rows: list[Row] = [("", *columns)]
-    for engine, found in measured.programs().items():
-        if found is None:
+    for engine, figures in measured.programs().items():
+        if figures is None:
             rows.append((engine, "failed", *[""] * (len(columns) - 1)))
         else:
-            rows.append((f"{engine} {found.version}", *(cell(found, measured) for cell in columns.values())))
+            rows.append((f"{engine} {figures.version}", *(cell(figures, measured) for cell in columns.values())))
     return rows
 
 
@@ -116,8 +116,8 @@ def _summary(done: Sequence[Measured]) -> list[Row]:
     return rows
 
 
-def _brief(found: Figures | None, batch: int) -> str:
-    return "failed" if found is None else f"{time_text(found.median)}, {rate_text(found.rate(batch))}/s"
+def _brief(figures: Figures | None, batch: int) -> str:
+    return "failed" if figures is None else f"{time_text(figures.median)}, {rate_text(figures.rate(batch))}/s"
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
@@ -143,10 +143,10 @@ def _samples(measured: Measured) -> str:
     """What the percentiles and the rate count."""
     batch = measured.conditions.batch
     unit = "calls" if batch == 1 else f"elements of batches of {batch}"
-    found = [(name, len(f.samples), f.calls) for name, f in measured.programs().items() if f is not None]
-    listed = ", ".join(f"{engine} {n} of {_calls(calls)}" for engine, n, calls in found)
-    if len({(n, calls) for _, n, calls in found}) == 1:
-        listed = f"{found[0][1]} of {_calls(found[0][2])}"
+    counts = [(name, len(f.samples), f.calls) for name, f in measured.programs().items() if f is not None]
+    listed = ", ".join(f"{engine} {n} of {_calls(calls)}" for engine, n, calls in counts)
+    if len({(n, calls) for _, n, calls in counts}) == 1:
+        listed = f"{counts[0][1]} of {_calls(counts[0][2])}"
     return f"samples: {listed}; per second: {unit}"
 
 
@@ -203,8 +203,8 @@ def _markdown_table(rows: Sequence[Row]) -> list[str]:
 
 def report(done: Sequence[Measured]) -> schema.BenchReport:
     """All measurements; times are in seconds, sizes in bytes."""
-    found = tuple(_measurement(measured) for measured in done)
-    return found[0] if len(found) == 1 else found
+    measurements = tuple(_measurement(measured) for measured in done)
+    return measurements[0] if len(measurements) == 1 else measurements
 
 
 def _measurement(measured: Measured) -> schema.Measurement:
@@ -222,25 +222,25 @@ def _measurement(measured: Measured) -> schema.Measurement:
     )
 
 
-def _program(found: Figures, measured: Measured) -> schema.Program:
+def _program(figures: Figures, measured: Measured) -> schema.Program:
     ours = measured.ours
     return schema.Program(
-        engine=found.engine,
-        version=found.version,
-        python=found.python,
-        imported=found.imported,
-        cold=found.cold,
-        warm=found.warm,
-        peak=found.peak,
-        cold_peak=found.cold_peak,
-        difference=None if found.difference is None else real(found.difference),
-        calls=found.calls,
-        samples=tuple(found.samples),
-        min=found.least,
-        p50=found.percentile(50),
-        p90=found.percentile(90),
-        p99=found.percentile(99),
-        min_ratio=found.least / ours.least,
-        p50_ratio=found.median / ours.median,
-        per_second=found.rate(measured.conditions.batch),
+        engine=figures.engine,
+        version=figures.version,
+        python=figures.python,
+        imported=figures.imported,
+        cold=figures.cold,
+        warm=figures.warm,
+        peak=figures.peak,
+        cold_peak=figures.cold_peak,
+        difference=None if figures.difference is None else real(figures.difference),
+        calls=figures.calls,
+        samples=tuple(figures.samples),
+        min=figures.least,
+        p50=figures.percentile(50),
+        p90=figures.percentile(90),
+        p99=figures.percentile(99),
+        min_ratio=figures.least / ours.least,
+        p50_ratio=figures.median / ours.median,
+        per_second=figures.rate(measured.conditions.batch),
     )

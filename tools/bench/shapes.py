@@ -116,16 +116,16 @@ def measure_workload(mx: Any, workload: Workload) -> Figures:
     specialised = mx.gluon.SymbolBlock(net(data), data, params=net.collect_params())
     net.hybridize()
     specialised.hybridize(static_alloc=True, static_shape=True)
-    found = Figures([], [], [])
+    figures = Figures([], [], [])
     for shape in workload.shapes:
         x = mx.nd.random.uniform(shape=shape)
         x.wait_to_read()
         modules, start = statistics.modules, time.perf_counter()
         net(x).wait_to_read()
-        found.first.append(1e3 * (time.perf_counter() - start))
-        found.compiled.append(statistics.modules - modules)
-        found.ratios.append(_ratio(net, specialised, x))
-    return found
+        figures.first.append(1e3 * (time.perf_counter() - start))
+        figures.compiled.append(statistics.modules - modules)
+        figures.ratios.append(_ratio(net, specialised, x))
+    return figures
 
 
 def _ratio(net: Any, other: Any, x: Any) -> float:
@@ -150,8 +150,8 @@ def report(mx: Any) -> None:
     (mx.nd.ones((5, 7)) / 3).wait_to_read()
     print(f"{'ms':24} {'first shape':>11} {'second':>8} {'others, each':>13} {'compiled then':>14}  time / specialised")
     for name, workload in WORKLOADS.items():
-        found = measure_workload(mx, workload)
-        others = sorted(found.first[2:])
-        ratios = " ".join(f"{r:.2f}" for r in found.ratios[1:])
-        times = f"{found.first[0]:11.1f} {found.first[1]:8.1f} {others[len(others) // 2]:13.1f}"
-        print(f"{name:24} {times} {sum(found.compiled[2:]):14}  {ratios}")
+        figures = measure_workload(mx, workload)
+        others = sorted(figures.first[2:])
+        ratios = " ".join(f"{r:.2f}" for r in figures.ratios[1:])
+        times = f"{figures.first[0]:11.1f} {figures.first[1]:8.1f} {others[len(others) // 2]:13.1f}"
+        print(f"{name:24} {times} {sum(figures.compiled[2:]):14}  {ratios}")

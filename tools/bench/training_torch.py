@@ -86,11 +86,11 @@ def _losses(torch):
 
 def _in_order(torch, net):
     """The parameters and moving statistics of a network, in order of its modules."""
-    found = []
+    tensors = []
     for module in net.modules():
-        found += module.parameters(recurse=False)
-        found += [b for b in module.buffers(recurse=False) if b.is_floating_point()]
-    return found
+        tensors += module.parameters(recurse=False)
+        tensors += [b for b in module.buffers(recurse=False) if b.is_floating_point()]
+    return tensors
 
 
 class Networks:
@@ -115,10 +115,10 @@ class Networks:
 
     def module(self, parts, forward):
         """A module with `parts` by name, and a function of it and its operands."""
-        made = type("Module", (self.nn.Module,), {"forward": forward})()
+        module = type("Module", (self.nn.Module,), {"forward": forward})()
         for name, part in parts:
-            setattr(made, name, part)
-        return made
+            setattr(module, name, part)
+        return module
 
     def mlp(self):
         nn = self.nn
@@ -139,8 +139,8 @@ class Networks:
     def convolution(self, inputs, outputs, kernel, stride=1, bias=False, groups=1):
         """A convolution with the padding that keeps the extents, and batch norm."""
         padding = kernel // 2
-        made = self.nn.Conv2d(inputs, outputs, kernel, stride, padding, groups=groups, bias=bias)
-        return [made, self.nn.BatchNorm2d(outputs)]
+        convolution = self.nn.Conv2d(inputs, outputs, kernel, stride, padding, groups=groups, bias=bias)
+        return [convolution, self.nn.BatchNorm2d(outputs)]
 
     def resnet(self, counts, channels, body, classes):
         nn = self.nn

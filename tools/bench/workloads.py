@@ -71,26 +71,26 @@ def _micro(name: str, _: Path) -> Workload:
 
 
 def _training(name: str, _: Path) -> Workload:
-    found = TRAININGS[name]
-    arrays, spec = found.arrays(name), found.spec(name)
+    training = TRAININGS[name]
+    arrays, spec = training.arrays(name), training.spec(name)
     specs = _same(("mxforge", "mxnet", *TORCH), spec)
     shapes = shapes_of(batch_of(arrays))
-    return Workload(f"{name} ({found.words})", arrays, specs, shapes, spec.get("batch", 1), found.tolerance)
+    return Workload(f"{name} ({training.words})", arrays, specs, shapes, spec.get("batch", 1), training.tolerance)
 
 
 def _inference(name: str, _: Path) -> Workload:
-    found = INFERENCES[name]
-    arrays = found.arrays()
-    specs = _same(("mxforge", "mxnet", "mxnet-mkldnn", *TORCH), found.spec())
-    shapes, batch = shapes_of(batch_of(arrays)), found.shape[found.batch_axis]
-    return Workload(f"{name} ({found.words})", arrays, specs, shapes, batch)
+    inference = INFERENCES[name]
+    arrays = inference.arrays()
+    specs = _same(("mxforge", "mxnet", "mxnet-mkldnn", *TORCH), inference.spec())
+    shapes, batch = shapes_of(batch_of(arrays)), inference.shape[inference.batch_axis]
+    return Workload(f"{name} ({inference.words})", arrays, specs, shapes, batch)
 
 
 def _augmenters(name: str, _: Path) -> Workload:
-    found = AUGMENTERS[name]
-    arrays = found.arrays()
-    specs = _same(("mxforge", "mxnet"), found.spec())
-    return Workload(f"{name} ({found.words})", arrays, specs, {}, len(arrays), found.tolerance)
+    augmenter = AUGMENTERS[name]
+    arrays = augmenter.arrays()
+    specs = _same(("mxforge", "mxnet"), augmenter.spec())
+    return Workload(f"{name} ({augmenter.words})", arrays, specs, {}, len(arrays), augmenter.tolerance)
 
 
 def _loader(name: str, folder: Path) -> Workload:

@@ -41,8 +41,8 @@ class Bisection:
     """Bisects compilations for a target. `given` is the tolerance of floats, None for that of each dtype; `kernels`
     has machine code that was compiled before. `findings` collects what was compared, up to the first fault."""
 
-    def __init__(self, target: Target, given: float | None = None, kernels: CodeStore = NO_STORE) -> None:
-        self.target, self.given, self.kernels = target, given, kernels
+    def __init__(self, target: Target, requested: float | None = None, kernels: CodeStore = NO_STORE) -> None:
+        self.target, self.requested, self.kernels = target, requested, kernels
         self.findings = Findings()
         self.operators: dict[str, str] = {}
 
@@ -81,7 +81,7 @@ class Bisection:
         core = lowered(graph, context)
         complete = with_key(core, inputs)
         expected = evaluate_graph(core, complete)
-        compare = Comparison(self.findings, title, self.given, noise_of(core, complete, expected))
+        compare = Comparison(self.findings, title, self.requested, noise_of(core, complete, expected))
         compare.refer(TO_CORE[-1].name)
         if compare.passes((*OPTIMISE, *LOWER), core, context, complete, expected) is None:
             return None
@@ -92,7 +92,7 @@ class Bisection:
     ) -> tuple[TensorType, ...] | None:
         """Compare the kernels, and then a run of the whole program. Returns the types of the results."""
         compiled = compile_steps(graph, self.target, options, self.kernels)
-        check = KernelCheck(compiled, self.target, inputs, self.operators, self.given)
+        check = KernelCheck(compiled, self.target, inputs, self.operators, self.requested)
         fault = check.first_fault()
         values = compiled.graph.outputs
         if fault is not None:
@@ -105,7 +105,7 @@ class Bisection:
         stepwise = Fault("memory", "a result is not what its kernel computed: other values overwrote it", "")
         if not compare.agrees("kernels", compare.differences(values, check.outputs(), expected), stepwise):
             return None
-        whole = KernelCheck(compiled, self.target, inputs, self.operators, self.given)
+        whole = KernelCheck(compiled, self.target, inputs, self.operators, self.requested)
         whole.executable.run(*whole.addresses)
         text = "each kernel alone is right, but a run of the whole program is wrong: threads or launches interfere"
         if not compare.agrees(
@@ -128,7 +128,7 @@ class Bisection:
         expected = evaluate_graph(core, complete)
         count = len(core.outputs) - len(core.updates)
         title = f"{graph.name}, joint graph"
-        compare = Comparison(self.findings, title, self.given, noise_of(core, complete, expected))
+        compare = Comparison(self.findings, title, self.requested, noise_of(core, complete, expected))
         compare.refer(lowering.name)
         results = compare.differences(plain.outputs[:count], evaluate_graph(plain, complete)[:count], expected[:count])
         if not compare.agrees("decompose for a prediction", results, wrong_pass(lowering)):
@@ -142,7 +142,7 @@ class Bisection:
         cotangents = random_values([v.type for v in joint.inputs[len(complete) :]])
         values = evaluate_graph(joint, [*complete, *cotangents])
         kept = [*range(count), *range(len(values) - len(core.updates), len(values))]
-        compare = Comparison(self.findings, title, self.given, noise_of(joint, [*complete, *cotangents], values))
+        compare = Comparison(self.findings, title, self.requested, noise_of(joint, [*complete, *cotangents], values))
         same = compare.differences([joint.outputs[i] for i in kept], [values[i] for i in kept], expected, kept)
         if not compare.agrees(step.name, same, wrong_pass(step)):
             return None
@@ -152,9 +152,9 @@ class Bisection:
         split = training_graphs(graph, wrt, context, rows)
         if split.rows:  # gradients are rows here, and not sums: their programs are compared
             return split, complete, cotangents
-        found = compare.differences(joint.outputs, _composed(split, joint, complete, cotangents, count), values)
+        differences = compare.differences(joint.outputs, _composed(split, joint, complete, cotangents, count), values)
         fault = Fault("pass", "the partition (passes/partition.py) changes the numbers", "")
-        return (split, complete, cotangents) if compare.agrees("partition", found, fault) else None
+        return (split, complete, cotangents) if compare.agrees("partition", differences, fault) else None
 
 
 def operators_of(graph: Graph) -> dict[str, str]:

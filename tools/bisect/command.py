@@ -60,5 +60,5 @@ def _inputs(model: Model, graph: Graph, types: Mapping[str, TensorType], arrays:
     """The values of all inputs of the graph: random numbers for data that has no file."""
     data = dict(zip(types, complete_inputs(types, arrays), strict=True))
     memory, names = parameter_memory(model), model.symbol.list_inputs()
-    found = [memory[i] if i in memory else to_memory(data[n], types[n].dtype) for i, n in enumerate(names)]
-    return [from_memory(a, v.type.dtype) for a, v in zip(found, graph.inputs, strict=True)]
+    arrays_in_memory = [memory[i] if i in memory else to_memory(data[n], types[n].dtype) for i, n in enumerate(names)]
+    return [from_memory(a, v.type.dtype) for a, v in zip(arrays_in_memory, graph.inputs, strict=True)]

@@ -51,12 +51,12 @@ class Difference:
         return f"{what} differs by {self.largest:.1e} of its largest element (allowed {self.allowed:.1e}), in {where}"
 
 
-def tolerance(dtype: DType, given: float | None = None) -> float:
+def tolerance(dtype: DType, requested: float | None = None) -> float:
     """The difference of floats that counts as rounding, in units of the largest element: half of the digits of the
-    dtype, unless it is `given`. 0 for other dtypes."""
+    dtype, unless it is `requested`. 0 for other dtypes."""
     if not dtype.is_float:
         return 0.0
-    return sqrt(EPSILON[dtype]) if given is None else given
+    return sqrt(EPSILON[dtype]) if requested is None else requested
 
 
 def in_dtype(values: Array, dtype: DType) -> Array:
@@ -69,19 +69,19 @@ def in_dtype(values: Array, dtype: DType) -> Array:
 def compare(
     name: str,
     type: TensorType,
-    found: Array,
+    actual: Array,
     expected: Array,
     noise: Array | float = 0.0,
-    given: float | None = None,
+    requested: float | None = None,
 ) -> Difference:
     """The difference of two arrays of this type. Floats may differ by `tolerance` of the largest element, and each
     element by its `noise` in addition, see `rounding_noise`."""
-    wide_found, wide = (np.asarray(a, np.float64) for a in (found, expected))
+    wide_found, wide = (np.asarray(a, np.float64) for a in (actual, expected))
     with np.errstate(all="ignore"):
         distance = np.abs(wide_found - wide)
-    same = (found == expected) | (np.isnan(wide_found) & np.isnan(wide))
+    same = (actual == expected) | (np.isnan(wide_found) & np.isnan(wide))
     distance = np.where(same, 0.0, np.where(np.isfinite(distance), distance, np.inf))
-    limit = tolerance(type.dtype, given)
+    limit = tolerance(type.dtype, requested)
     scale = float(np.max(np.abs(wide), initial=0.0, where=np.isfinite(wide)))
     wrong = distance > limit * scale + noise
     index = tuple(map(int, np.unravel_index(np.argmax(wrong), wrong.shape))) if wrong.any() else ()

@@ -28,9 +28,9 @@ def rounding_noise(graph: Graph, inputs: Sequence[Array], expected: Sequence[Arr
     largest = [np.zeros(a.shape) for a in expected]
     for seed in range(_SAMPLES):
         moved = _Disturbed(seed).outputs(graph, inputs)
-        for noise, found, own in zip(largest, moved, expected, strict=True):
+        for noise, disturbed, own in zip(largest, moved, expected, strict=True):
             with np.errstate(all="ignore"):
-                distance = np.abs(np.asarray(found, np.float64) - np.asarray(own, np.float64))
+                distance = np.abs(np.asarray(disturbed, np.float64) - np.asarray(own, np.float64))
             np.maximum(noise, np.where(np.isfinite(distance), distance, 0.0), out=noise)
     return [_spread(noise, v.type) for noise, v in zip(largest, graph.outputs, strict=True)]
 
@@ -62,11 +62,11 @@ class _Disturbed:
             values = dict(zip(node.op.body.inputs, operands, strict=True))
             self._run(node.op.body, values)
             return [values[v] for v in node.op.body.outputs]
-        found = evaluate_node(node, operands)
+        results = evaluate_node(node, operands)
         if not node.inputs:
-            return found
-        terms = evaluate_node(node, tuple(map(_magnitudes, operands))) if isinstance(node.op, _SUMS) else found
-        return [self._moved(a, v.type, t) for a, v, t in zip(found, node.outputs, terms, strict=True)]
+            return results
+        terms = evaluate_node(node, tuple(map(_magnitudes, operands))) if isinstance(node.op, _SUMS) else results
+        return [self._moved(a, v.type, t) for a, v, t in zip(results, node.outputs, terms, strict=True)]
 
     def _moved(self, array: Array, type: TensorType, terms: Array | None = None) -> Array:
         """The array with each float moved by a unit in the last place, of itself or of the terms that it adds up."""

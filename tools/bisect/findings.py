@@ -97,18 +97,18 @@ def _fault_lines(fault: Fault | None, kernels: int) -> list[str]:
 
 
 def _stage(stage: Stage) -> schema.Stage:
-    found = stage.worst
-    if found is None:
+    worst = stage.worst
+    if worst is None:
         return schema.Stage(graph=stage.graph, step=stage.step)
     return schema.Stage(
         graph=stage.graph,
         step=stage.step,
-        output=found.name,
-        dtype=found.type.dtype.full_name,
-        shape=found.type.shape,
-        largest=real(found.largest),
-        allowed=real(found.allowed),
-        wrong_elements=found.count,
+        output=worst.name,
+        dtype=worst.type.dtype.full_name,
+        shape=worst.type.shape,
+        largest=real(worst.largest),
+        allowed=real(worst.allowed),
+        wrong_elements=worst.count,
     )
 
 
@@ -132,15 +132,15 @@ def _fault(fault: Fault) -> schema.Fault:
     )
 
 
-def _difference(found: Difference) -> schema.Difference:
+def _difference(difference: Difference) -> schema.Difference:
     return schema.Difference(
-        output=found.name,
-        dtype=found.type.dtype.full_name,
-        shape=found.type.shape,
-        largest=real(found.largest),
-        allowed=real(found.allowed),
-        wrong_elements=found.count,
-        index=found.index,
-        found=real(found.found),
-        expected=real(found.expected),
+        output=difference.name,
+        dtype=difference.type.dtype.full_name,
+        shape=difference.type.shape,
+        largest=real(difference.largest),
+        allowed=real(difference.allowed),
+        wrong_elements=difference.count,
+        index=difference.index,
+        found=real(difference.found),
+        expected=real(difference.expected),
     )

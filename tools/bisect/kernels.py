@@ -63,9 +63,9 @@ class KernelCheck:
         target: Target,
         inputs: Sequence[Array],
         operators: Mapping[str, str],
-        given: float | None,
+        requested: float | None,
     ) -> None:
-        self.compiled, self.target, self.operators, self.given = compiled, target, operators, given
+        self.compiled, self.target, self.operators, self.requested = compiled, target, operators, requested
         self.executable = HOST.load(compiled.program)
         self.inputs = [_memory(a, t) for a, t in zip(inputs, self.executable.inputs, strict=True)]
         self.results = [HOST.allocate_zeroed(t.nbytes) for t in self.executable.outputs]
@@ -121,37 +121,37 @@ class KernelCheck:
         for value in group.nodes[-1].outputs:
             if value not in written:
                 continue
-            found, is_zero_outside = self._read(run, value)
+            actual, is_zero_outside = self._read(run, value)
             if not is_determined(Graph("kernel", (), group.nodes, ())):
-                expected[value] = found
-            difference = self._compare(value, found, expected[value], group.nodes)
+                expected[value] = actual
+            difference = self._compare(value, actual, expected[value], group.nodes)
             if difference.is_wrong:
                 wrong.append(difference)
             elif not is_zero_outside:
                 return self._fault("kernel", f"a kernel writes outside of the elements of {_shown(value)}", group)
-            self.values[value] = found
+            self.values[value] = actual
             self.ran[value] = number
         return self._fault("kernel", "a kernel computes wrong numbers", group, wrong) if wrong else None
 
     def _overwritten(self, run: SteppedRun, value: Value, group: _Group, number: int) -> Fault | None:
         """The fault that the memory of an operand has changed since it was computed."""
-        found, expected = self._read(run, value)[0], self._value(value)
-        if np.array_equal(found, expected, equal_nan=found.dtype.kind == "f"):
+        actual, expected = self._read(run, value)[0], self._value(value)
+        if np.array_equal(actual, expected, equal_nan=actual.dtype.kind == "f"):
             return None
         first = self.ran.get(value, -1) + 1
         between = [name for g in self.groups[first:number] for node in g.nodes for name in layer_names(node)]
         what = f"the memory of {_shown(value)} was overwritten before this kernel reads it, by one of these layers: "
-        difference = compare(_shown(value), value.type, found, expected)
+        difference = compare(_shown(value), value.type, actual, expected)
         return self._fault("memory", what + (", ".join(dict.fromkeys(between)) or "none"), group, [difference])
 
     def _interpreted(self, nodes: Sequence[Node]) -> dict[Value, Array]:
         """The values that the nodes compute, by the interpreter."""
-        found: dict[Value, Array] = {}
+        values: dict[Value, Array] = {}
         with np.errstate(all="ignore"):
             for node in nodes:
-                operands = tuple(found[v] if v in found else self._value(v) for v in node.inputs)
-                found.update(zip(node.outputs, evaluate_node(node, operands), strict=True))
-        return found
+                operands = tuple(values[v] if v in values else self._value(v) for v in node.inputs)
+                values.update(zip(node.outputs, evaluate_node(node, operands), strict=True))
+        return values
 
     def _value(self, value: Value) -> Array:
         """A value that was computed before. Constants and views have no kernel."""
@@ -166,16 +166,16 @@ class KernelCheck:
         place = self.compiled.placement.place(value)
         return read_tensor(run.address(place), value.type, self.compiled.sharing.resolve(value).strides)
 
-    def _compare(self, value: Value, found: Array, expected: Array, nodes: Sequence[Node]) -> Difference:
+    def _compare(self, value: Value, actual: Array, expected: Array, nodes: Sequence[Node]) -> Difference:
         """The difference of a result, up to what rounding can cause in the nodes."""
-        plain = compare(_shown(value), value.type, found, expected, given=self.given)
+        plain = compare(_shown(value), value.type, actual, expected, requested=self.requested)
         if not plain.is_wrong:
             return plain
         inside = {v for node in nodes for v in node.outputs}
         taken = list(dict.fromkeys(v for node in nodes for v in node.inputs if v not in inside))
         graph = Graph("kernel", tuple(taken), tuple(nodes), (value,))
         [noise] = rounding_noise(graph, [self._value(v) for v in taken], [expected])
-        return compare(_shown(value), value.type, found, expected, noise, self.given)
+        return compare(_shown(value), value.type, actual, expected, noise, self.requested)
 
     # -- what a kernel is
 
@@ -203,8 +203,8 @@ class KernelCheck:
             return f"plain loops ({step.emission.fallback})"
         if step.kernel is None:
             return "a routine"
-        found = self.target.schedule(scheduled_kernel(step.kernel), step.parameters)
-        return "loops with extents as arguments" if found is None else _entry(entry_of(found))  # type: ignore[arg-type]
+        schedule = self.target.schedule(scheduled_kernel(step.kernel), step.parameters)
+        return "loops with extents as arguments" if schedule is None else _entry(entry_of(schedule))  # type: ignore[arg-type]
 
 
 def _groups(compiled: Compilation) -> Iterator[_Group]:
@@ -219,9 +219,9 @@ def _groups(compiled: Compilation) -> Iterator[_Group]:
         return only_packs, steps[number].node
 
     for (only_packs, _), items in groupby(numbered, key):
-        found = list(items)
-        own = () if only_packs else tuple(steps[n] for n in dict.fromkeys(n for _, n in found))
-        yield _Group(tuple(launch for launch, _ in found), own)
+        launches = list(items)
+        own = () if only_packs else tuple(steps[n] for n in dict.fromkeys(n for _, n in launches))
+        yield _Group(tuple(launch for launch, _ in launches), own)
 
 
 def _read_unpacked(steps: Sequence[Step]) -> Iterator[Value]:

@@ -48,20 +48,20 @@ def run_script(options: argparse.Namespace) -> int:
     path: str = options.model
     if not Path(path).is_file():
         raise ToolError(f"{path}: no such file")
-    given = json.dumps({"tolerance": options.tolerance, "runs": options.runs or 1, "json": options.json})
+    settings = json.dumps({"tolerance": options.tolerance, "runs": options.runs or 1, "json": options.json})
     sys.stdout.flush()
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    command = [sys.executable, *flags, "-m", __spec__.name, given, path, *options.program]
+    command = [sys.executable, *flags, "-m", __spec__.name, settings, path, *options.program]
     os.execve(sys.executable, command, {**environment(), "MXFORGE_CACHE": "0"})
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run `SCRIPT ARGUMENTS...` after the options in JSON, and report. Returns 1 after a fault, else the status of the
     script; its exceptions are raised."""
-    given, path = json.loads(arguments[0]), arguments[1]
+    settings, path = json.loads(arguments[0]), arguments[1]
     sys.argv[:] = list(arguments[1:])
     sys.path[0] = str(Path(path).resolve().parent)
-    watcher = Watch(given["tolerance"], given["runs"])
+    watcher = Watch(settings["tolerance"], settings["runs"])
     watch(HOST, watcher)
     status: Any = 0
     try:
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         status = end.code
     finally:
         watch(HOST, None)
-        print(as_json("bisect", watcher.report()) if given["json"] else watcher.as_text(), flush=True)
+        print(as_json("bisect", watcher.report()) if settings["json"] else watcher.as_text(), flush=True)
     if watcher.fault is not None:
         return 1
     if isinstance(status, str):
@@ -95,8 +95,8 @@ class FaultFound(SystemExit):
 class Watch:
     """Compares the first `runs` runs of each program. `given` is the tolerance. After a fault nothing is compared."""
 
-    def __init__(self, given: float | None, runs: int) -> None:
-        self.given, self.runs = given, runs
+    def __init__(self, requested: float | None, runs: int) -> None:
+        self.requested, self.runs = requested, runs
         self.findings = Findings()
         self.programs, self.compared, self.python = 0, 0, 0
         self._derivatives: dict[str, _Derivative] = {}  # by the hash of the forward graph, which has not run yet
@@ -107,13 +107,13 @@ class Watch:
         """The first fault."""
         return self.findings.fault
 
-    def program(self, graph: Graph, options: Options, made: Runnable) -> Runnable:
+    def program(self, graph: Graph, options: Options, program: Runnable) -> Runnable:
         """See `Watcher`. Programs that call Python functions, which can have state, are not compared."""
         self.programs += 1
         if graph.calls_python():
             self.python += 1
-            return made
-        return WatchedProgram(made, lambda inputs, found: self._check(graph, options, inputs, found), self.runs)
+            return program
+        return WatchedProgram(program, lambda inputs, actual: self._check(graph, options, inputs, actual), self.runs)
 
     def split(self, graph: Graph, wrt: Sequence[int], rows: Sequence[int], options: Options, split: Split) -> None:
         """See `Watcher`. The derivative is compared on the operands of the first forward run; on random ones if an
@@ -135,14 +135,14 @@ class Watch:
 
     def report(self) -> BisectReport:
         """The report for `--json`."""
-        found = self.findings.report()
-        return replace(found, programs=self.programs, compared_runs=self.compared, not_compared=self.python)
+        report = self.findings.report()
+        return replace(report, programs=self.programs, compared_runs=self.compared, not_compared=self.python)
 
-    def _check(self, graph: Graph, options: Options, inputs: Sequence[Array], found: Sequence[Array]) -> None:
+    def _check(self, graph: Graph, options: Options, inputs: Sequence[Array], actual: Sequence[Array]) -> None:
         if self.fault is not None:
             return
         self.compared += 1
-        self.findings = _compared(graph, options, inputs, found, self.given)
+        self.findings = _compared(graph, options, inputs, actual, self.requested)
         if self.fault is not None:
             raise FaultFound(1)
         key = hash_of(graph)
@@ -152,7 +152,7 @@ class Watch:
             self._check_derivative(derivative, inputs)
 
     def _check_derivative(self, derivative: _Derivative, inputs: Sequence[Array]) -> None:
-        bisection = Bisection(HOST.target, self.given)
+        bisection = Bisection(HOST.target, self.requested)
         bisection.joint(derivative.graph, derivative.wrt, derivative.options, inputs, derivative.rows)
         self.findings = bisection.findings
         if self.fault is not None:
@@ -160,18 +160,18 @@ class Watch:
 
 
 def _compared(
-    graph: Graph, options: Options, inputs: Sequence[Array], found: Sequence[Array], given: float | None
+    graph: Graph, options: Options, inputs: Sequence[Array], actual: Sequence[Array], requested: float | None
 ) -> Findings:
     """Compare the results of a program with the interpretation of its graph, and bisect it if they differ. Programs
     with narrow weights, which round on purpose, and with several right results are bisected at once."""
     core = lowered(graph, Context(HOST.target, options))
     expected = evaluate_graph(core, inputs)
-    compare = Comparison(Findings(), graph.name, given, noise_of(core, inputs, expected))
+    compare = Comparison(Findings(), graph.name, requested, noise_of(core, inputs, expected))
     comparable = options.weights is DType.F32 and is_determined(core)
-    wrong = [d for d in compare.differences(core.outputs, found, expected) if d.is_wrong] if comparable else []
+    wrong = [d for d in compare.differences(core.outputs, actual, expected) if d.is_wrong] if comparable else []
     if comparable and not wrong:
         return compare.findings
-    bisected = Bisection(HOST.target, given).prediction(graph, options, inputs)
+    bisected = Bisection(HOST.target, requested).prediction(graph, options, inputs)
     if bisected.fault is None and wrong:
         what = "the program of the script is wrong, but its passes and kernels are right when they run alone"
         bisected.fault = Fault("program", what, graph.name, wrong)
@@ -182,26 +182,31 @@ def _compared(
 class WatchedProgram:
     """A program whose first runs are compared; implements `Runnable`. `check` gets the operands and the results."""
 
-    def __init__(self, made: Runnable, check: Callable[[Sequence[Array], Sequence[Array]], None], runs: int) -> None:
-        self._made, self._check, self._left = made, check, runs
-        self.inputs, self.outputs, self.state, self.random = made.inputs, made.outputs, made.state, made.random
-        self.own_bytes = made.own_bytes
+    def __init__(self, program: Runnable, check: Callable[[Sequence[Array], Sequence[Array]], None], runs: int) -> None:
+        self._program, self._check, self._left = program, check, runs
+        self.inputs, self.outputs, self.state, self.random = (
+            program.inputs,
+            program.outputs,
+            program.state,
+            program.random,
+        )
+        self.own_bytes = program.own_bytes
 
     @property
     def holders(self) -> Sequence[object]:
-        return self._made.holders
+        return self._program.holders
 
     def may_overwrite(self, output: int, operand: int) -> bool:
-        return self._made.may_overwrite(output, operand)
+        return self._program.may_overwrite(output, operand)
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
         """See `Runnable`."""
         if self._left <= 0:
-            self._made.run(inputs, outputs, parameters_version)
+            self._program.run(inputs, outputs, parameters_version)
             return
         self._left -= 1
         operands = _read(inputs, self.inputs)
-        self._made.run(inputs, outputs, parameters_version)
+        self._program.run(inputs, outputs, parameters_version)
         updated = [inputs[i] for i in self.state], [self.inputs[i] for i in self.state]
         self._check(operands, [*_read(outputs, self.outputs), *_read(*updated)])
 

@@ -20,19 +20,23 @@ class Comparison:
     """Compares the outputs of graphs of one computation. `title` names it in the report, `given` is the tolerance.
     `noise` returns what rounding can cause in the outputs; it is asked only if outputs differ."""
 
-    def __init__(self, findings: Findings, title: str, given: float | None, noise: Callable[[], list[Array]]) -> None:
-        self.findings, self.title, self.given, self.noise = findings, title, given, cache(noise)
+    def __init__(
+        self, findings: Findings, title: str, requested: float | None, noise: Callable[[], list[Array]]
+    ) -> None:
+        self.findings, self.title, self.requested, self.noise = findings, title, requested, cache(noise)
 
     def differences(
-        self, values: Sequence[Value], found: Sequence[Array], expected: Sequence[Array], which: Sequence[int] = ()
+        self, values: Sequence[Value], actual: Sequence[Array], expected: Sequence[Array], which: Sequence[int] = ()
     ) -> list[Difference]:
         """The difference of each output; `which` are their positions among all outputs."""
-        made: list[Difference] = []
-        for i, v, a, b in zip(which or range(len(values)), values, found, expected, strict=True):
+        differences: list[Difference] = []
+        for i, v, a, b in zip(which or range(len(values)), values, actual, expected, strict=True):
             name = v.name or f"output {i}"
-            plain = compare(name, v.type, a, b, given=self.given)
-            made.append(compare(name, v.type, a, b, self.noise()[i], self.given) if plain.is_wrong else plain)
-        return made
+            plain = compare(name, v.type, a, b, requested=self.requested)
+            differences.append(
+                compare(name, v.type, a, b, self.noise()[i], self.requested) if plain.is_wrong else plain
+            )
+        return differences
 
     def refer(self, step: str) -> None:
         """Add the stage that is the reference of those after it."""
@@ -56,12 +60,12 @@ class Comparison:
             if changed is graph:
                 continue
             graph = changed
-            found = evaluate_graph(graph, inputs)
+            actual = evaluate_graph(graph, inputs)
             if isinstance(step, ROUNDING):
-                expected[:] = found
+                expected[:] = actual
                 self.refer(step.name)
                 continue
-            differences = self.differences(graph.outputs, found, expected)
+            differences = self.differences(graph.outputs, actual, expected)
             if not self.agrees(step.name, differences, wrong_pass(step)):
                 return None
         return graph

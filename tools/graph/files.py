@@ -35,9 +35,9 @@ def check_graph(path: Path) -> None:
     check_writable(path)
 
 
-def write_graph(path: Path, found: ProgramGraph) -> None:
+def write_graph(path: Path, graph: ProgramGraph) -> None:
     """Write the graph in the format of the suffix."""
-    write_file(path, _FORMATS[path.suffix](found))
+    write_file(path, _FORMATS[path.suffix](graph))
 
 
 def _printable(text: str) -> str:
@@ -56,13 +56,13 @@ def _lines(node: Node) -> tuple[str, str]:
 # --- formats ----------------------------------------------------------------------------------------------------------
 
 
-def as_dot(found: ProgramGraph) -> bytes:
+def as_dot(program: ProgramGraph) -> bytes:
     """The drawing in Graphviz's language."""
     lines = ["digraph program {", '  node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=10]']
-    for n, node in found.nodes.items():
+    for n, node in program.nodes.items():
         colour = _COLOURS.get(node.kind, _OTHER)
         lines.append(f'  n{n} [label={_quoted(*_lines(node))}, fillcolor="{colour}"]')
-    drawn = reduced(found.graph)
+    drawn = reduced(program.graph)
     for a, b in drawn.edges:
         style = "" if drawn.edges[a, b]["bytes"] else " [style=dashed]"
         lines.append(f"  n{a} -> n{b}{style}")
@@ -75,26 +75,26 @@ def _quoted(*lines: str) -> str:
     return f'"{text}"'
 
 
-def as_graphml(found: ProgramGraph) -> bytes:
+def as_graphml(program: ProgramGraph) -> bytes:
     """All nodes and edges with their attributes, for programs that read graphs."""
     from networkx import DiGraph, generate_graphml
 
-    kept = reduced(found.graph)
+    kept = reduced(program.graph)
     graph: DiGraph[int] = DiGraph()
-    for n, node in found.nodes.items():
+    for n, node in program.nodes.items():
         about = {"label": _printable(node.label), "kind": node.kind, "bytes": node.nbytes}
         kernel = {"kernel": node.kernel, "units": node.units} if node.kernel else {}
         graph.add_node(n, **about, **kernel, **({} if node.seconds is None else {"seconds": node.seconds}))
-    for a, b in found.graph.edges:
-        graph.add_edge(a, b, bytes=found.graph.edges[a, b]["bytes"], reduced=kept.has_edge(a, b))
+    for a, b in program.graph.edges:
+        graph.add_edge(a, b, bytes=program.graph.edges[a, b]["bytes"], reduced=kept.has_edge(a, b))
     return "\n".join([*generate_graphml(graph), ""]).encode()
 
 
-def as_svg(found: ProgramGraph) -> bytes:
+def as_svg(program: ProgramGraph) -> bytes:
     """The drawing as a picture."""
-    texts = {n: _lines(node) for n, node in found.nodes.items()}
+    texts = {n: _lines(node) for n, node in program.nodes.items()}
     sizes = {n: (_CHARACTER * max(map(len, lines)) + 16, 2 * _LINE + 8) for n, lines in texts.items()}
-    drawn = reduced(found.graph)
+    drawn = reduced(program.graph)
     layout = layered_layout(drawn, sizes)
     width, height = (length + 2 * _MARGIN for length in layout.size)
     lines = [
@@ -105,7 +105,7 @@ def as_svg(found: ProgramGraph) -> bytes:
         f'<rect x="{-_MARGIN}" y="{-_MARGIN}" width="100%" height="100%" fill="white"/>',
     ]
     lines += [_svg_edge(layout.edges[edge], drawn.edges[edge]["bytes"]) for edge in drawn.edges]
-    for n, node in found.nodes.items():
+    for n, node in program.nodes.items():
         lines += _svg_node(node, texts[n], layout.nodes[n], sizes[n])
     return "\n".join([*lines, "</svg>", ""]).encode()
 

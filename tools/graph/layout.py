@@ -53,10 +53,10 @@ def _levels(graph: DiGraph[N]) -> dict[N, int]:
     """The number of the layer of each node: as low as the nodes after it allow, so that edges are short."""
     from networkx import topological_generations
 
-    found = {node: level for level, nodes in enumerate(topological_generations(graph)) for node in nodes}
-    for node in reversed(list(found)):
-        found[node] = min((found[n] - 1 for n in graph.succ[node]), default=found[node])
-    return found
+    levels = {node: level for level, nodes in enumerate(topological_generations(graph)) for node in nodes}
+    for node in reversed(list(levels)):
+        levels[node] = min((levels[n] - 1 for n in graph.succ[node]), default=levels[node])
+    return levels
 
 
 class _Layers:

@@ -88,8 +88,8 @@ def _symbol_source(files: ModelFiles, options: argparse.Namespace, progress: Pro
 def _measure(model: CompiledModel, repeat: int) -> tuple[list[float], list[RunTimes]]:
     """The seconds of `repeat` runs, and the times of the launches of as many others, in alternation."""
     with timed_runs(model) as timed:
-        found = [(timed.plain(), timed.timed()) for _ in range(repeat)]
-    return [seconds for seconds, _ in found], [run for _, run in found]
+        times = [(timed.plain(), timed.timed()) for _ in range(repeat)]
+    return [seconds for seconds, _ in times], [run for _, run in times]
 
 
 def _profile(source: Source, seconds: Sequence[float], runs: Sequence[RunTimes], peaks: Peaks) -> Profile:
@@ -120,9 +120,9 @@ def _profile(source: Source, seconds: Sequence[float], runs: Sequence[RunTimes],
 
 def _contents(options: argparse.Namespace, profile: Profile, rows: Sequence[Row]) -> dict[Path, Callable[[], bytes]]:
     """What to write to each file that the options name."""
-    found: dict[Path, Callable[[], bytes]] = {}
+    contents: dict[Path, Callable[[], bytes]] = {}
     if options.csv is not None:
-        found[options.csv] = lambda: as_csv(profile, rows)
+        contents[options.csv] = lambda: as_csv(profile, rows)
     if options.trace is not None:
-        found[options.trace] = lambda: as_trace(profile)
-    return found
+        contents[options.trace] = lambda: as_trace(profile)
+    return contents

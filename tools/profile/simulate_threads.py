@@ -55,12 +55,14 @@ def run_simulation(files: ModelFiles, options: argparse.Namespace) -> int:
         with _one_thread():
             progress.step(f"measuring {files.name} for 1 thread")
             single = launch_works(model, types, 1, options.repeat)
-            found: dict[int, Measured] = {}
+            measured_by_threads: dict[int, Measured] = {}
             for threads in options.simulate_threads:
                 progress.step(f"measuring {files.name} for {threads} threads")
-                found[threads] = single if threads == 1 else launch_works(model, types, threads, options.repeat)
+                measured_by_threads[threads] = (
+                    single if threads == 1 else launch_works(model, types, threads, options.repeat)
+                )
     costs = _costs(options)
-    predictions = {threads: _predicted(measured, threads, costs) for threads, measured in found.items()}
+    predictions = {threads: _predicted(measured, threads, costs) for threads, measured in measured_by_threads.items()}
     inputs = tuple(Argument(name=name, dtype=memory_name(t), shape=t.shape) for name, t in types.items())
     simulation = Simulation(files.name, inputs, costs, sum(work.seconds for work in single.works), predictions)
     print(as_json("simulation", report(simulation)) if options.json else as_text(simulation, options.top))
@@ -120,7 +122,7 @@ def launch_works(model: Model, types: Mapping[str, TensorType], threads: int, re
     spans = [times.launches() for times, _ in runs]
     seconds = np.min([end - begin for begin, end in spans], axis=0) / 1e9
     rows = launch_rows(source.executable.program, seconds.tolist(), seconds.tolist(), source.regions)
-    inner = _least([found for _, found in runs])
+    inner = _least([inside for _, inside in runs])
     begins = spans[-1][0]
     owners = np.searchsorted(begins, [n.begin for n in inner], side="right") - 1
     graph = dependences(step_accesses(source.executable.program))
@@ -131,7 +133,7 @@ def _least(runs: Sequence[Sequence[Nested]]) -> list[Nested]:
     """The nested launches of the last run, with the least time of each in the runs that made as many."""
     last = runs[-1]
     same = [run for run in runs if len(run) == len(last)]
-    least = [min(n.nanoseconds for n in found) for found in zip(*same, strict=True)]
+    least = [min(n.nanoseconds for n in same_run) for same_run in zip(*same, strict=True)]
     return [Nested(n.begin, time, n.count, n.grain) for n, time in zip(last, least, strict=True)]
 
 
@@ -153,9 +155,9 @@ def _predicted(measured: Measured, threads: int, costs: ThreadCosts) -> Simulate
     predictions = [predict(work, threads, costs) for work in measured.works]
     works: dict[int, list[LaunchWork]] = {}
     seconds = [0.0] * len(measured.graph)
-    for found in predictions:
-        works.setdefault(found.work.step, []).append(found.work)
-        seconds[found.work.step] += found.seconds
+    for prediction in predictions:
+        works.setdefault(prediction.work.step, []).append(prediction.work)
+        seconds[prediction.work.step] += prediction.seconds
     span = sum(seconds[n] for n in critical_path(measured.graph, seconds))
     graphs = measured.graph, data_alone(measured.graph)
     together, data_together = (together_seconds(works, graph, threads, costs) for graph in graphs)

@@ -58,11 +58,11 @@ def losses(predictions: Sequence[Prediction]) -> list[Loss]:
         for limit, seconds in p.lost.items():
             if seconds > 0:
                 groups.setdefault((p.work.name, limit), []).append(p)
-    found = [
+    all_losses = [
         Loss(name, limit, sum(p.lost[limit] for p in own), len(own), own[0].work.count, own[0].chunks)
         for (name, limit), own in groups.items()
     ]
-    return sorted(found, key=lambda loss: -loss.seconds)
+    return sorted(all_losses, key=lambda loss: -loss.seconds)
 
 
 def _sum(predictions: Sequence[Prediction]) -> tuple[float, float, dict[Limit, float]]:
@@ -79,8 +79,8 @@ def as_text(simulation: Simulation, top: int | None) -> str:
 def _head(simulation: Simulation) -> Iterator[str]:
     costs = simulation.costs
     yield simulation.model
-    for given in simulation.inputs:
-        yield f"  {given.name}  {type_text(given)}"
+    for argument in simulation.inputs:
+        yield f"  {argument.name}  {type_text(argument)}"
     yield "  predictions from times on one thread, not measurements (mxforge help threads)"
     launch, chunk = f"launch {1e6 * costs.launch:.2f} us x log2(threads)", f"chunk {1e9 * costs.chunk:.0f} ns"
     yield f"  assumed: {launch}, {chunk}, memory {costs.bandwidth / 1e9:.0f} GB/s"
@@ -104,8 +104,8 @@ def _rows(simulation: Simulation) -> Iterator[str]:
 
 
 def _cells(simulation: Simulation, threads: int) -> Sequence[str]:
-    found = simulation.predictions[threads]
-    work, seconds, lost = _sum(found.launches)
+    simulated = simulation.predictions[threads]
+    work, seconds, lost = _sum(simulated.launches)
     shares = [work / threads, *lost.values()]
     return (
         str(threads),
@@ -113,9 +113,9 @@ def _cells(simulation: Simulation, threads: int) -> Sequence[str]:
         f"{simulation.seconds / seconds if seconds else 0.0:.1f}",
         *(f"{100 * share / seconds if seconds else 0.0:.0f}" for share in shares),
         f"{work / simulation.seconds if simulation.seconds else 0.0:.2f}",
-        f"{1e3 * found.together:.3f}",
-        f"{1e3 * found.data_together:.3f}",
-        f"{1e3 * found.span:.3f}",
+        f"{1e3 * simulated.together:.3f}",
+        f"{1e3 * simulated.data_together:.3f}",
+        f"{1e3 * simulated.span:.3f}",
     )
 
 
@@ -123,8 +123,8 @@ def _losses(simulation: Simulation, top: int) -> Iterator[str]:
     threads = max(simulation.predictions)
     launches = simulation.predictions[threads].launches
     _, total, _ = _sum(launches)
-    found = losses(launches)[:top]
-    if not found:
+    largest = losses(launches)[:top]
+    if not largest:
         return
     yield f"\nwhat limits {threads} threads"
     rows = [
@@ -137,7 +137,7 @@ def _losses(simulation: Simulation, top: int) -> Iterator[str]:
             str(loss.chunks),
             cut(loss.name),
         )
-        for loss in found
+        for loss in largest
     ]
     yield from table([("limit", "lost us", "%", "launches", "units", "chunks", "layer"), *rows], "lrrrrrl")
 
@@ -157,18 +157,18 @@ def report(simulation: Simulation) -> schema.SimulationReport:
 
 
 def _prediction(simulation: Simulation, threads: int) -> schema.Prediction:
-    found = simulation.predictions[threads]
-    work, seconds, lost = _sum(found.launches)
+    simulated = simulation.predictions[threads]
+    work, seconds, lost = _sum(simulated.launches)
     return schema.Prediction(
         threads=threads,
         seconds=seconds,
         speed_up=simulation.seconds / seconds if seconds else None,
         work_seconds=work,
         lost={str(limit): value for limit, value in lost.items()},
-        span_seconds=found.span,
-        together_seconds=found.together,
-        data_together_seconds=found.data_together,
-        launches=tuple(_launch(p) for p in found.launches),
+        span_seconds=simulated.span,
+        together_seconds=simulated.together,
+        data_together_seconds=simulated.data_together,
+        launches=tuple(_launch(p) for p in simulated.launches),
     )
 
 

@@ -23,8 +23,8 @@ def as_text(profile: Profile, rows: Sequence[Row], top: int | None) -> str:
 def _head(profile: Profile) -> Iterator[str]:
     machine, peaks = profile.machine, profile.peaks
     yield profile.model
-    for given in profile.inputs:
-        yield f"  {given.name}  {type_text(given)}"
+    for argument in profile.inputs:
+        yield f"  {argument.name}  {type_text(argument)}"
     yield f"  {machine.cpu}, vectors of {machine.vector_bits} bits, {machine.threads} threads"
     cache = "" if peaks.cache_bandwidth is None else f", last cache {peaks.cache_bandwidth / 1e9:.1f} GB/s"
     yield f"  measured peaks: {peaks.operations / 1e9:.1f} GFLOP/s, memory {peaks.bandwidth / 1e9:.1f} GB/s{cache}"
@@ -76,9 +76,11 @@ def _total(profile: Profile) -> Iterator[str]:
         yield f"     {_parallelism_text(profile.parallelism, len(profile.launches))}"
 
 
-def _parallelism_text(found: Parallelism, launches: int) -> str:
-    path = f"the critical path has {len(found.critical_path)} of {launches} launches, {1e3 * found.span_seconds:.3f} ms"
-    return f"parallelism {found.parallelism:.2f}: {path} ({found.data_parallelism:.2f} if no memory were used again)"
+def _parallelism_text(parallelism: Parallelism, launches: int) -> str:
+    ms = f"{1e3 * parallelism.span_seconds:.3f} ms"
+    path = f"the critical path has {len(parallelism.critical_path)} of {launches} launches, {ms}"
+    without_reuse = f"{parallelism.data_parallelism:.2f} if no memory were used again"
+    return f"parallelism {parallelism.parallelism:.2f}: {path} ({without_reuse})"
 
 
 def _notes(profile: Profile) -> Iterator[str]:

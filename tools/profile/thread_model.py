@@ -101,9 +101,9 @@ def predict(work: LaunchWork, threads: int, costs: ThreadCosts) -> Prediction:
     chunks = [work.seconds / work.count * size for size in sizes]
     free = finish_seconds(chunks, threads, 0.0, 0.0)
     busy = finish_seconds(chunks, threads, costs.sharing(threads), costs.chunk)
-    found = max(busy, (work.nbytes or 0.0) / costs.bandwidth)
-    lost = {_limit(work, len(sizes), threads): free - even, Limit.COSTS: busy - free, Limit.MEMORY: found - busy}
-    return Prediction(work, len(sizes), found, lost)
+    seconds = max(busy, (work.nbytes or 0.0) / costs.bandwidth)
+    lost = {_limit(work, len(sizes), threads): free - even, Limit.COSTS: busy - free, Limit.MEMORY: seconds - busy}
+    return Prediction(work, len(sizes), seconds, lost)
 
 
 def _limit(work: LaunchWork, chunks: int, threads: int) -> Limit:

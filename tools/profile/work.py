@@ -68,7 +68,7 @@ def regions(compiled: Compilation) -> list[Region]:
     """The regions of a run, in order. Every launch of `Program.launches` is in one."""
     prepared = compiled.sharing.prepared
     count = 0
-    found: list[Region] = []
+    all_regions: list[Region] = []
     launched: dict[Node, list[int]] = {}
     packed: dict[Node, dict[Value, Packing]] = {}
     copied: dict[Node, int] = {}
@@ -85,28 +85,28 @@ def regions(compiled: Compilation) -> list[Region]:
         numbers = launched.setdefault(step.node, [])
         cleared = [step.operands[position] for position in step.emission.cleared]
         for value in cleared:
-            found.append(Region((count,), Work(nbytes=_halo_bytes(compiled.sharing.resolve(value).base.type))))
+            all_regions.append(Region((count,), Work(nbytes=_halo_bytes(compiled.sharing.resolve(value).base.type))))
             count += 1
         if step.control is not None or step.function is not None:
             numbers.append(count)
             count += 1
         for spec in step.emission.launches[len(cleared) :]:
             if spec.kind == LAYOUT:
-                found.append(Region((count,), Work(nbytes=2 * _windowed_bytes(step.node))))
+                all_regions.append(Region((count,), Work(nbytes=2 * _windowed_bytes(step.node))))
             else:
                 numbers.append(count)
             count += 1
         copied[step.node] = copied.get(step.node, 0) + 2 * step.operands[0].type.nbytes
     assert count == len(compiled.program.computations)
-    found += [Region((n,), Work(nbytes=v.type.nbytes + p.nbytes)) for (v, p), n in moves.items()]
+    all_regions += [Region((n,), Work(nbytes=v.type.nbytes + p.nbytes)) for (v, p), n in moves.items()]
     nodes = {step.node: step.nodes for step in compiled.steps}
     saving = {step.node for step in compiled.steps if step.emission.saves_products}
     for node, numbers in launched.items():
         joins = concat_of(node) is not None  # its steps copy the pieces that are not computed in place
         moved = Work(nbytes=copied[node]) if joins else None
         work = moved or _work(nodes[node], packed.get(node, {}), compiled.sharing)
-        found.append(Region(tuple(numbers), work and replace(work, saves_products=node in saving)))
-    return sorted(found, key=lambda region: region.launches)
+        all_regions.append(Region(tuple(numbers), work and replace(work, saves_products=node in saving)))
+    return sorted(all_regions, key=lambda region: region.launches)
 
 
 def _halo_bytes(type: TensorType) -> int:
@@ -175,8 +175,8 @@ def _bytes(nodes: Sequence[Node], packed: dict[Value, Packing], sharing: Sharing
     between = {v for node in nodes[:-1] for v in node.outputs}
     reads: dict[Value, int] = {}
     for node in nodes:
-        found = _region_reads(node) if isinstance(node.op, Fused) else {v: v.type.nbytes for v in node.inputs}
-        reads |= {v: max(n, reads.get(v, 0)) for v, n in found.items() if sharing.resolve(v).base not in between}
+        region_reads = _region_reads(node) if isinstance(node.op, Fused) else {v: v.type.nbytes for v in node.inputs}
+        reads |= {v: max(n, reads.get(v, 0)) for v, n in region_reads.items() if sharing.resolve(v).base not in between}
     reads |= {value: packing.nbytes for value, packing in packed.items()}
     return sum(reads.values()) + sum(v.type.nbytes for v in nodes[-1].outputs)
 
@@ -209,16 +209,16 @@ def _points(kernel: Kernel, load: Load, windows: dict[str, Extent]) -> int:
 
 def _axes(kernel: Kernel, index: Sequence[Affine | Expression]) -> set[str]:
     """The axes on which an index depends."""
-    found: set[str] = set()
+    axes: set[str] = set()
     for part in index:
         if isinstance(part, Affine):
-            found |= {name for name, _ in part.terms}
+            axes |= {name for name, _ in part.terms}
         elif isinstance(part, AxisValue):
-            found.add(part.axis)
+            axes.add(part.axis)
         elif isinstance(part, Ref):
-            found |= set(local(kernel, part.local).axes)
+            axes |= set(local(kernel, part.local).axes)
         elif isinstance(part, Load):
-            found |= _axes(kernel, part.index)
+            axes |= _axes(kernel, part.index)
         else:
-            found |= _axes(kernel, children(part))
-    return found
+            axes |= _axes(kernel, children(part))
+    return axes

@@ -42,27 +42,27 @@ def run(options: argparse.Namespace) -> int:
         kind = TrainingStep if options.training else Prediction
         subject = kind(model, types, graph, target.untuned)
         known = {key: schedule_of(entry) for key, entry in target.tuned.entries.items()}
-        found = search(subject, known, options.time_limit, lambda text: progress.step(f"tuning {model.name}: {text}"))
-        _store(found, target.untuned, output, tables)
-    if not found.climbs:
+        tuning = search(subject, known, options.time_limit, lambda text: progress.step(f"tuning {model.name}: {text}"))
+        _store(tuning, target.untuned, output, tables)
+    if not tuning.climbs:
         raise ToolError(f"{model.name} has no kernel with a schedule: there is nothing to tune")
-    print(as_json("tune", report(found, model.name, output)) if options.json else as_text(found, output))
-    return _INTERRUPTED if found.interrupted else 0
+    print(as_json("tune", report(tuning, model.name, output)) if options.json else as_text(tuning, output))
+    return _INTERRUPTED if tuning.interrupted else 0
 
 
-def _store(found: Found, target: CpuTarget, output: Path, tables: Tables) -> None:
+def _store(tuning: Found, target: CpuTarget, output: Path, tables: Tables) -> None:
     """Replace the entries of the model's kernels in the file, which has `tables`, and in the disk cache."""
-    if not found.climbs:
+    if not tuning.climbs:
         return
     name = identity(target)
     output.parent.mkdir(parents=True, exist_ok=True)
-    write_tables(output, {**tables, name: _merged(tables.get(name, {}), found)})
-    store_entries(_merged(stored_entries(target), found), target)
+    write_tables(output, {**tables, name: _merged(tables.get(name, {}), tuning)})
+    store_entries(_merged(stored_entries(target), tuning), target)
     HOST.refresh()
 
 
-def _merged(entries: Mapping[str, Entry], found: Found) -> dict[str, Entry]:
+def _merged(entries: Mapping[str, Entry], tuning: Found) -> dict[str, Entry]:
     """The entries with those of a search instead, except schedules that it had no time to measure."""
-    climbs = found.climbs
+    climbs = tuning.climbs
     kept = {key: e for key, e in entries.items() if key not in climbs or schedule_of(e) in climbs[key].queue}
-    return {**kept, **{key: entry_of(schedule) for key, schedule in found.schedules().items()}}
+    return {**kept, **{key: entry_of(schedule) for key, schedule in tuning.schedules().items()}}

@@ -23,16 +23,16 @@ _KINDS = {
 }
 
 
-def as_text(found: Found, output: Path) -> str:
+def as_text(tuning: Found, output: Path) -> str:
     """The kernels, the times of whole runs, and where the schedules are stored."""
-    return "\n".join((*_kernels(found), *_total(found, output)))
+    return "\n".join((*_kernels(tuning), *_total(tuning, output)))
 
 
-def _kernels(found: Found) -> Iterator[str]:
-    faster = len(found.schedules())
-    yield f"kernels ({len(found.climbs)}), {faster} with a faster schedule"
+def _kernels(tuning: Found) -> Iterator[str]:
+    faster = len(tuning.schedules())
+    yield f"kernels ({len(tuning.climbs)}), {faster} with a faster schedule"
     rows = [("layer", "launches", "default us", "best us", "ratio", "tried", "schedule")]
-    yield from table([*rows, *(_row(climb) for climb in found.climbs.values())], "lrrrrrl")
+    yield from table([*rows, *(_row(climb) for climb in tuning.climbs.values())], "lrrrrrl")
 
 
 def _row(climb: Climb) -> tuple[str, ...]:
@@ -70,29 +70,29 @@ def _value(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _total(found: Found, output: Path) -> Iterator[str]:
-    if found.interrupted:
-        yield f"\ninterrupted after {found.rounds} rounds; the schedules found until then were not measured again"
-    if found.before is not None and found.after is not None:
-        times = f"{1e3 * found.before:.3f} ms before, {1e3 * found.after:.3f} ms after"
-        kept = "" if found.after < found.before else "; not faster, so the schedules of the formulas stay"
-        yield f"\nrun  {times} ({found.after / found.before:.3f}), the least of many in alternation{kept}"
-    rest = sum(len(c.queue) for c in found.climbs.values())
+def _total(tuning: Found, output: Path) -> Iterator[str]:
+    if tuning.interrupted:
+        yield f"\ninterrupted after {tuning.rounds} rounds; the schedules found until then were not measured again"
+    if tuning.before is not None and tuning.after is not None:
+        times = f"{1e3 * tuning.before:.3f} ms before, {1e3 * tuning.after:.3f} ms after"
+        kept = "" if tuning.after < tuning.before else "; not faster, so the schedules of the formulas stay"
+        yield f"\nrun  {times} ({tuning.after / tuning.before:.3f}), the least of many in alternation{kept}"
+    rest = sum(len(c.queue) for c in tuning.climbs.values())
     more = f"; {rest} schedules were not measured: a higher --time-limit continues" if rest else ""
-    yield f"     {found.rounds} rounds{more}"
+    yield f"     {tuning.rounds} rounds{more}"
     yield f"stored in {output}{' and in the disk cache' if default_enabled() else ''}"
 
 
-def report(found: Found, name: str, output: Path) -> TuneReport:
+def report(tuning: Found, name: str, output: Path) -> TuneReport:
     """The same with whole schedules."""
     return TuneReport(
         model=name,
         file=str(output),
-        rounds=found.rounds,
-        interrupted=found.interrupted,
-        seconds_before=found.before,
-        seconds_after=found.after,
-        kernels=tuple(_kernel(key, climb) for key, climb in found.climbs.items()),
+        rounds=tuning.rounds,
+        interrupted=tuning.interrupted,
+        seconds_before=tuning.before,
+        seconds_after=tuning.after,
+        kernels=tuple(_kernel(key, climb) for key, climb in tuning.climbs.items()),
     )
 
 

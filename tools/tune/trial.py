@@ -112,17 +112,17 @@ def compare(trials: Sequence[Trial], seconds: float, *, whole: bool = False) -> 
 
 def _kernels(parts: Sequence[Part]) -> dict[str, TunedKernel]:
     """The kernels of programs with schedules by their keys. Kernels of one key share their code and so its symbols."""
-    found: dict[str, TunedKernel] = {}
+    kernels: dict[str, TunedKernel] = {}
     first = 0
     for part in parts:
         for key, own in _kernels_of(part.compiled):
             numbers = tuple(first + n for n in own.launches)
-            before = found.get(key)
+            before = kernels.get(key)
             known, layers = (before.launches, before.layers) if before else ((), ())
             merged = tuple(sorted({*known, *numbers}))
-            found[key] = replace(own, launches=merged, layers=tuple(dict.fromkeys((*layers, *own.layers))))
+            kernels[key] = replace(own, launches=merged, layers=tuple(dict.fromkeys((*layers, *own.layers))))
         first += len(part.compiled.program.computations)
-    return found
+    return kernels
 
 
 def _kernels_of(compiled: Compilation) -> Iterator[tuple[str, TunedKernel]]:

@@ -55,7 +55,7 @@ class _Copier:
         for n in place.extents[:-1]:
             self.rows *= n
         self.sum_dtype = shape.accumulator
-        self.kind = type_of(shape.accumulator)
+        self.type = type_of(shape.accumulator)
         self.memory = memory_type_of(self.x.dtype)
         self.source = first_element(f, shape, self.memory)
         self.copy = f.gep(argument(f, slot), start, I8)
@@ -64,7 +64,7 @@ class _Copier:
     def row(self, unit: Value) -> None:
         f, place = self.f, self.place
         length = place.extents[-1] * place.block
-        target = f.gep(self.copy, unit * length, self.kind)
+        target = f.gep(self.copy, unit * length, self.type)
         outside: list[tuple[Value, SpatialAxis]] = []
         rest = unit
         for window, n in reversed(list(zip(self.windows[:-1], place.extents[:-1], strict=True))):
@@ -124,7 +124,7 @@ class _Copier:
 
     def _zero(self, target: Value, begin: int, end: int) -> tuple[()]:
         """Clear the elements [begin, end) of a row."""
-        zero_run(self.f, self.f.gep(target, begin, self.kind), self.f.const(I64, end - begin), self.kind)
+        zero_run(self.f, self.f.gep(target, begin, self.type), self.f.const(I64, end - begin), self.type)
         return ()
 
     def _copy(self, target: Value, image: Value, block: Value, offset: Value) -> tuple[()]:
@@ -135,14 +135,14 @@ class _Copier:
         end = begin + count * place.block
         self._zero(target, 0, begin)
         source = f.gep(self._source(image, offset), block * self._stride(self.channel), self.memory)
-        copy_run(f, f.gep(target, begin, self.kind), source, end - begin, self.x.dtype, self.sum_dtype)
+        copy_run(f, f.gep(target, begin, self.type), source, end - begin, self.x.dtype, self.sum_dtype)
         return self._zero(target, end, place.extents[-1] * place.block)
 
     def _scatter(self, target: Value, image: Value, block: Value, offset: Value) -> None:
         """Copy element by element, because the layouts differ."""
         f, place, w = self.f, self.place, self.windows[-1]
         first, count = self._range
-        target = f.gep(target, (first * w.interior + w.low) * place.block, self.kind)
+        target = f.gep(target, (first * w.interior + w.low) * place.block, self.type)
         start = self._source(image, offset)
         with f.loop(0, place.block) as c:
             channel = block * place.block + c
@@ -151,7 +151,7 @@ class _Copier:
                 with f.loop(0, count) as i:
                     value = f.load(f.gep(source, i * self._stride(w.dimension), self.memory), self.memory)
                     wide = emit_cast(f, value, self.x.dtype, self.sum_dtype)
-                    f.store(wide, f.gep(target, i * (w.interior * place.block) + c, self.kind))
+                    f.store(wide, f.gep(target, i * (w.interior * place.block) + c, self.type))
 
     def _channel_offset(self, channel: Value) -> Value:
         f = self.f

@@ -36,7 +36,7 @@ class RowKernel:
     outputs in each table.
     """
 
-    kind: str
+    element: str
     lanes: int
     columns: int
     taps: int
@@ -83,7 +83,7 @@ class _Rows:
     def __init__(self, f: FunctionBuilder, spec: RowKernel, registers: int) -> None:
         self.f, self.spec = f, spec
         self.holds_line = self._positions + spec.columns + prod(spec.outer) * spec.taps + 2 <= registers
-        self.scalar = Type.of(spec.kind)
+        self.scalar = Type.of(spec.element)
         self.vector = self.scalar.with_lanes(spec.lanes)
 
     def emit(self) -> None:
@@ -143,7 +143,7 @@ class _Rows:
             sums[c] = value * weights[tap] if total is None else f.fma(value, weights[tap], total)
 
 
-def depthwise_filters(shape: ConvShape, schedule: DepthwiseSchedule, kind: str) -> PackedPanels:
+def depthwise_filters(shape: ConvShape, schedule: DepthwiseSchedule, element: str) -> PackedPanels:
     """The weights packed as [vector of channels][tap][channel]."""
     buffer = shape.kernel.buffer(shape.w.buffer)
     at = locate(buffer, shape.w.index)
@@ -159,7 +159,7 @@ def depthwise_filters(shape: ConvShape, schedule: DepthwiseSchedule, kind: str) 
         rounded=shape.weights,
     )
     return PackedPanels(
-        kind=kind,
+        element=element,
         lanes=schedule.lanes,
         groups=(1,),
         channels=shape.groups,
@@ -185,7 +185,7 @@ class DepthwiseNest:
         x_slot: int,
     ) -> None:
         self.module, self.s, self.shape, self.place, self.x_slot = module, schedule, shape, place, x_slot
-        self.kind = type_of(shape.accumulator).kind
+        self.element = type_of(shape.accumulator).element
         self.epilogue = epilogue
         self.tables = point_tables(epilogue.out.view, epilogue.views)
         self.code = epilogue.vectorized(self.tables)
@@ -198,7 +198,7 @@ class DepthwiseNest:
 
     def emit(self, symbol: str) -> LaunchSpec:
         self.f = f = self.module.function(symbol, None, KERNEL_PARAMETERS, shares=True)
-        self.scalar = Type.of(self.kind)
+        self.scalar = Type.of(self.element)
         self.x = f.gep(argument(f, self.x_slot), self.place.base, self.scalar)
         self.w = argument(f, self.shape.kernel.buffers.index(self.shape.kernel.buffer(self.shape.w.buffer)))
         operands = self.epilogue.operands
@@ -283,7 +283,7 @@ class DepthwiseNest:
         widths = (*range(self.s.columns, 3, -1), 2, 1)
         for columns, tiles in tile_cover(self.extents[-1], self.s.columns, widths).items():
             spec = RowKernel(
-                kind=self.kind,
+                element=self.element,
                 lanes=self.s.lanes,
                 columns=columns,
                 taps=last.taps,

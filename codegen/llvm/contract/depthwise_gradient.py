@@ -32,7 +32,7 @@ class TapKernel:
     neighbouring positions of the data and of the cotangent.
     """
 
-    kind: str
+    element: str
     lanes: int
     columns: int
     places: tuple[tuple[int, ...], ...]
@@ -61,7 +61,7 @@ def _emit_tap_kernel(module: ModuleBuilder, spec: TapKernel) -> None:
     parameters = [*((p, PTR, "") for p in pointers), *((n, I64, "") for n in numbers), ("first", I1, ""), *strides]
     f = module.function(spec.name, None, parameters, linkage="internal", attributes="nounwind noinline")
     data, cotangent, sums, rows, tiles, data_row, row, first, *outer = f.args
-    scalar = Type.of(spec.kind)
+    scalar = Type.of(spec.element)
     vector = scalar.with_lanes(spec.lanes)
     lines = [_moved(f, data, place, outer, scalar) for place in spec.places]
     zeros = [f.const(vector, 0.0)] * (len(lines) * spec.taps)
@@ -95,7 +95,7 @@ def _moved(f: FunctionBuilder, pointer: Value, place: tuple[int, ...], strides: 
 
 def _add_line(f: FunctionBuilder, spec: TapKernel, line: Value, dy: list[Value], acc: list[Value], first: int) -> None:
     """Add the products of one line of the data, of which each element is read once."""
-    vector = Type.of(spec.kind, spec.lanes)
+    vector = Type.of(spec.element, spec.lanes)
     for position in range((spec.columns - 1) * spec.stride + (spec.taps - 1) * spec.dilation + 1):
         distances = [(c, position - c * spec.stride) for c in range(spec.columns)]
         uses = [(c, *divmod(d, spec.dilation)) for c, d in distances if d >= 0]
@@ -194,7 +194,7 @@ class _Nest:
         done = 0
         for columns, tiles in tile_cover(self.extents[-1], self.s.columns).items():
             spec = TapKernel(
-                kind=self.scalar.kind,
+                element=self.scalar.element,
                 lanes=self.s.lanes,
                 columns=columns,
                 places=places,

@@ -85,7 +85,7 @@ def _element(
     address = _address(f, kernel, store.buffer, _indices(f, kernel, store.index, axes))
     if result is DType.BOOL:
         value = f.convert(value, "i8", signed=False)
-    f.store(f.convert(value, memory_type_of(out.dtype).kind), address)
+    f.store(f.convert(value, memory_type_of(out.dtype).element), address)
 
 
 def _reader(f: FunctionBuilder, kernel: Kernel, load: Load, axes: dict[str, Value]):

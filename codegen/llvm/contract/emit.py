@@ -118,7 +118,7 @@ def _emit_direct(shape: ConvShape, schedule: TileSchedule, target: Cpu, module: 
     problem = conv_problem(shape, place, slot, line_taps(shape))
     epilogue, used = place_sums(problem.epilogue, _sum_count(problem), place.elements if place.copied else 0)
     problem = replace(problem, epilogue=epilogue)
-    size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
+    size = -(-used * Type.of(problem.element).bytes // _ALIGN) * _ALIGN
     copies = [emit_copy(module, shape, place, slot, 0, target, f"{symbol}.copy")] if place.copied else []
     launch = emit_tiles(module, problem, schedule, symbol, (slot, size))
     finish = _finish(module, kernel, shape.store, _conv_sums(shape, epilogue.out, problem.groups[0]), epilogue, symbol)
@@ -156,10 +156,10 @@ def _emit_depthwise(
     copies = [emit_copy(module, shape, place, slot, 0, target, f"{symbol}.copy")] if place.copied else []
     x_slot = slot if place.copied else kernel.buffers.index(x)
     launch = DepthwiseNest(module, schedule, shape, place, epilogue, x_slot=x_slot).emit(symbol)
-    kind = type_of(shape.accumulator).kind
-    packing = depthwise_filters(shape, schedule, kind)
+    element = type_of(shape.accumulator).element
+    packing = depthwise_filters(shape, schedule, element)
     w_slot = kernel.buffers.index(kernel.buffer(shape.w.buffer))
-    return Emission((*copies, launch, *finish), used * Type.of(kind).bytes, ((w_slot, packing),))
+    return Emission((*copies, launch, *finish), used * Type.of(element).bytes, ((w_slot, packing),))
 
 
 def _emit_winograd(
@@ -205,7 +205,7 @@ def _emit_dots(shape: GemmShape, schedule: GemvSchedule, target: Cpu, module: Mo
     problem = gemm_problem(shape)
     epilogue, used = place_sums(problem.epilogue, _sum_count(problem), 0)
     problem = replace(problem, epilogue=epilogue)
-    size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
+    size = -(-used * Type.of(problem.element).bytes // _ALIGN) * _ALIGN
     finish = _finish(module, shape.kernel, shape.store, _product_sums(shape, problem), epilogue, symbol)
     packing = gemv_packing(problem, schedule)
     packings = ((problem.w_slot, packing),) if packing else ()
@@ -223,7 +223,7 @@ def _emit_product(
     epilogue, used = place_sums(problem.epilogue, _sum_count(problem), widened_elements(shape))
     problem = replace(problem, epilogue=epilogue)
     widen = [emit_widening(module, shape, f"{symbol}.widen")] if is_widened(shape) else []
-    size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
+    size = -(-used * Type.of(problem.element).bytes // _ALIGN) * _ALIGN
     finish = _finish(module, kernel, shape.store, _product_sums(shape, problem), epilogue, symbol)
     launch = emit_tiles(module, problem, schedule, symbol, (slot, size))
     kinds, group_size = panel_kinds(problem, schedule)

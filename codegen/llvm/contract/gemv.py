@@ -29,7 +29,7 @@ def emit_gemv(module: ModuleBuilder, problem: Problem, schedule: GemvSchedule, s
 
 def gemv_packing(problem: Problem, schedule: GemvSchedule) -> PackedColumns | None:
     """The packed form of narrow weights; None for others, which are read in place."""
-    if problem.weight_kind == problem.kind:
+    if problem.weight_element == problem.element:
         return None
     return packed_columns(problem, schedule.lanes, schedule.channels if schedule.rows <= ROWS_OF_STREAM else 1)
 
@@ -41,8 +41,8 @@ class Gemv:
         self, module: ModuleBuilder, problem: Problem, schedule: GemvSchedule, symbol: str, width: int
     ) -> None:
         self.problem, self.schedule, self.symbol, self.width = problem, schedule, symbol, width
-        self.scalar, self.weight = Type.of(problem.kind), Type.of(problem.weight_kind)
-        self.vector = Type.of(problem.kind, schedule.lanes)
+        self.scalar, self.weight = Type.of(problem.element), Type.of(problem.weight_element)
+        self.vector = Type.of(problem.element, schedule.lanes)
         self.packing = gemv_packing(problem, schedule)
         self.spread = 1 if self.packing is None else self.packing.block
         self.tables = problem.tables
@@ -162,7 +162,7 @@ class Gemv:
             address, memory = f.gep(start, at, element), element.with_lanes(lanes)
             whole = padded or count == lanes
             found = f.load(address, memory) if whole else f.masked_load(address, memory, f.first_lanes(lanes, count))
-            return f.convert(found, self.scalar.kind)
+            return f.convert(found, self.scalar.element)
 
         left = [read(r, at, self.scalar, padded=False) for r in rows]
         place = at * self.spread

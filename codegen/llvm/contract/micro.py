@@ -24,8 +24,8 @@ from .vector_epilogue import Access, Operand, VectorEpilogue, constantly, evalua
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroKernel:
-    """`kind` is the element type of input and sums, `weights` that of the weights in memory; `tables` is the number of
-    point tables, of which the first is the input's.
+    """`element` is the type of input and sums, `weights` that of the weights in memory; `tables` is the number of point
+    tables, of which the first is the input's.
 
     `rest` are products after the last step. `split`: sums are loaded from `acc` unless this is the first part of the
     reduction, and stored there unless it is the last, which has the rest. `in_place`: weights are rows with a stride,
@@ -34,7 +34,7 @@ class MicroKernel:
     so many bytes after its own.
     """
 
-    kind: str
+    element: str
     weights: str
     lanes: int
     rows: int
@@ -82,8 +82,8 @@ class _Body:
         self.f = module.function(spec.name, None, parameters, linkage="internal", attributes="nounwind noinline")
         self.args = dict(zip(PARAMETERS, self.f.args, strict=True))
         self.spec = spec
-        self.scalar, self.weight = Type.of(spec.kind), Type.of(spec.weights)
-        self.vector = Type.of(spec.kind, spec.lanes)
+        self.scalar, self.weight = Type.of(spec.element), Type.of(spec.weights)
+        self.vector = Type.of(spec.element, spec.lanes)
 
     def emit(self) -> None:
         f, spec = self.f, self.spec
@@ -192,7 +192,7 @@ class _Body:
     def _weight(self, address: Value, j: int) -> Value:
         count = self._valid(j) if self.spec.in_place else self.spec.lanes
         narrow = _load_lanes(self.f, address, self.weight.with_lanes(self.spec.lanes), count)
-        return self.f.convert(narrow, self.scalar.kind)
+        return self.f.convert(narrow, self.scalar.element)
 
     def _prefetch(self, step: Value) -> None:
         f, lines = self.f, self.args["lines"]
@@ -374,7 +374,7 @@ class EpilogueWriter:
             value = f.masked_load(address, memory, self.mask)
         else:
             value = _load_lanes(f, address, memory, self.lanes if access.padded else count)
-        return f.convert(value, "i1") if type_of(access.dtype).kind == "i1" else value
+        return f.convert(value, "i1") if type_of(access.dtype).element == "i1" else value
 
     def _address(self, k: int, access: Access, j: int, at: dict[int, Value]) -> Value:
         f = self.f
@@ -391,4 +391,4 @@ class EpilogueWriter:
 
 
 def _as_memory(f: FunctionBuilder, value: Value, access: Access) -> Value:
-    return f.convert(value, memory_type_of(access.dtype).kind, signed=False) if value.type.kind == "i1" else value
+    return f.convert(value, memory_type_of(access.dtype).element, signed=False) if value.type.element == "i1" else value

@@ -23,7 +23,7 @@ class PackedColumns:
     elements that are padding. Weights that are wider in memory are rounded.
     """
 
-    kind: str
+    element: str
     lanes: int
     block: int
     groups: tuple[int, ...]
@@ -46,7 +46,7 @@ class PackedColumns:
 
     @property
     def nbytes(self) -> int:
-        return prod(self.groups) * self.padded_columns * self.padded_depth * Type.of(self.kind).bytes
+        return prod(self.groups) * self.padded_columns * self.padded_depth * Type.of(self.element).bytes
 
     def repeated(self) -> PackedColumns:
         """See `LlvmPacking`."""
@@ -54,7 +54,7 @@ class PackedColumns:
 
     def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec:
         f = module.function(symbol, None, KERNEL_PARAMETERS)
-        element, narrow = memory_type_of(self.weights.dtype), Type.of(self.kind)
+        element, narrow = memory_type_of(self.weights.dtype), Type.of(self.element)
         source, packed = argument(f, 0), argument(f, 1)
         blocks = self.padded_columns // self.block
         with f.loop(f.args[1], f.args[2]) as unit:
@@ -79,17 +79,17 @@ class PackedColumns:
         lanes, whole = self.lanes, self.depth // self.lanes * self.lanes
         with f.loop(0, whole, lanes) as k:
             value = f.load(f.gep(column, k, element), element.with_lanes(lanes))
-            f.store(f.convert(value, self.kind), f.gep(packed, k * self.block, narrow))
+            f.store(f.convert(value, self.element), f.gep(packed, k * self.block, narrow))
         if self.depth > whole:
             mask = f.first_lanes(lanes, self.depth - whole)
             value = f.masked_load(f.gep(column, whole, element), element.with_lanes(lanes), mask)
-            f.store(f.convert(value, self.kind), f.gep(packed, whole * self.block, narrow))
+            f.store(f.convert(value, self.element), f.gep(packed, whole * self.block, narrow))
 
 
 def packed_columns(problem: Problem, lanes: int, block: int) -> PackedColumns:
     """The packed form of the weights of a product, with `block` columns side by side."""
     return PackedColumns(
-        kind=problem.weight_kind,
+        element=problem.weight_element,
         lanes=lanes,
         block=block,
         groups=problem.groups,

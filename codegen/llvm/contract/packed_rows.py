@@ -24,7 +24,7 @@ class PackedRows:
     `groups` and `inner` are pairs (extent, stride) of the operand, outermost first; its rows are contiguous.
     """
 
-    kind: str
+    element: str
     base: int
     groups: tuple[tuple[int, int], ...]
     rows: int
@@ -45,7 +45,7 @@ class PackedRows:
 
     @property
     def nbytes(self) -> int:
-        return prod(n for n, _ in self.groups) * self.group_size * Type.of(self.kind).bytes
+        return prod(n for n, _ in self.groups) * self.group_size * Type.of(self.element).bytes
 
     def repeated(self) -> PackedRows:
         """See `LlvmPacking`."""
@@ -59,7 +59,7 @@ class PackedRows:
         return LaunchSpec(symbol, prod(n for n, _ in self.groups) * self.blocks, 1)
 
     def _block(self, f: FunctionBuilder, unit: Value) -> None:
-        scalar, vector = Type.of(self.kind), Type.of(self.kind, PACKED_ROWS)
+        scalar, vector = Type.of(self.element), Type.of(self.element, PACKED_ROWS)
         block, group = f.urem(unit, self.blocks), f.udiv(unit, self.blocks)
         first = block * PACKED_ROWS
         source = f.gep(argument(f, 0), first + self.base, scalar)
@@ -88,7 +88,7 @@ def packed_rows(shape: GemmShape) -> PackedRows:
         return tuple((extent_of(shape.kernel, a), left.strides.get(a, 0)) for a in axes)
 
     return PackedRows(
-        kind=type_of(shape.accumulator).kind,
+        element=type_of(shape.accumulator).element,
         base=left.base,
         groups=sized(shape.batches),
         rows=shape.count(shape.rows),

@@ -34,7 +34,7 @@ class PackedPanels:
     the elements if groups were merged.
     """
 
-    kind: str
+    element: str
     lanes: int
     groups: tuple[int, ...]
     channels: int
@@ -47,7 +47,7 @@ class PackedPanels:
 
     @property
     def nbytes(self) -> int:
-        return prod(self.groups) * self.group_size * Type.of(self.kind).bytes
+        return prod(self.groups) * self.group_size * Type.of(self.element).bytes
 
     def repeated(self) -> PackedPanels:
         """See `LlvmPacking`."""
@@ -67,7 +67,7 @@ def packed_panels(problem: Problem, lanes: int, kinds: Sequence[PanelKind], grou
     shared = not any(problem.weights.groups)
     groups = (1,) if shared else problem.groups
     return PackedPanels(
-        kind=problem.weight_kind,
+        element=problem.weight_element,
         lanes=lanes,
         groups=groups,
         channels=problem.channels,
@@ -102,8 +102,8 @@ def _are_neighbours(sources: Offsets) -> bool:
 class _Packer:
     def __init__(self, f: FunctionBuilder, packing: PackedPanels) -> None:
         self.f, self.p = f, packing
-        self.element = memory_type_of(packing.weights.dtype)
-        self.vector = Type.of(packing.kind, packing.lanes)
+        self.stored = memory_type_of(packing.weights.dtype)
+        self.vector = Type.of(packing.element, packing.lanes)
         self.source, self.packed = argument(f, 0), argument(f, 1)
         self.count = count_of(packing.sources)
         self.has_gaps = isinstance(packing.sources, tuple) and NO_WEIGHT in packing.sources
@@ -113,7 +113,7 @@ class _Packer:
         """True if the weights of a filter are a row of elements of 4 bytes that are not rounded."""
         p, w = self.p, self.p.weights
         rows = w.merged == 1 and w.filter != 1 and not is_symbolic(w.filter) and _are_neighbours(p.sources)
-        kept = w.rounded is w.dtype and self.element.kind == p.kind and self.element.bytes == 4
+        kept = w.rounded is w.dtype and self.stored.element == p.element and self.stored.bytes == 4
         return rows and kept and p.lanes % 4 == 0
 
     def emit(self) -> None:
@@ -129,12 +129,12 @@ class _Packer:
 
     def _group_start(self, group: Value) -> Value:
         f, weights = self.f, self.p.weights
-        address = f.gep(self.source, weights.base, self.element)
+        address = f.gep(self.source, weights.base, self.stored)
         if not any(weights.groups):
             return address
         for k in reversed(range(len(self.p.groups))):
             at = f.urem(group, self.p.groups[k]) if k else group
-            address = f.gep(address, at * weights.groups[k], self.element)
+            address = f.gep(address, at * weights.groups[k], self.stored)
             group = f.udiv(group, self.p.groups[k]) if k else group
         return address
 
@@ -147,7 +147,7 @@ class _Packer:
         with f.loop(0, kind.tile.vectors // len(parts)) as v:
             for k, offset in enumerate(parts):
                 place = f.gep(out, (v * len(parts) + k) * lanes, self.vector.scalar)
-                self._vector(first + v * lanes, f.gep(start, offset, self.element), place, width)
+                self._vector(first + v * lanes, f.gep(start, offset, self.stored), place, width)
 
     def _vector(self, channel: Value, start: Value, out: Value, width: int) -> None:
         """All elements of the reduction for one vector of channels. Rows of weights are transposed."""
@@ -159,7 +159,7 @@ class _Packer:
         def transposed() -> tuple[()]:
             stride, dtype = self.p.weights.filter, self.p.weights.dtype
             offset = f.convert(f.load(self.table, I32), "i64")
-            rows = f.gep(f.gep(start, offset, self.element), channel * stride, self.element)
+            rows = f.gep(f.gep(start, offset, self.stored), channel * stride, self.stored)
             pack = pack_rows_of_weights(f.module, lanes, dtype)
             f.call_void(pack, rows, f.const(I64, stride), out, f.const(I64, width), f.const(I64, self.count))
             return ()
@@ -181,9 +181,9 @@ class _Packer:
             mask = (
                 mask & f.splat(f.cmp("ne", offset, NO_WEIGHT), I1.with_lanes(self.p.lanes)) if self.has_gaps else mask
             )
-            value = self._read(f.gep(start, offset, self.element), channel, places, mask)
-            rounded = f.convert(value, type_of(self.p.weights.rounded).kind)
-            wide = f.convert(rounded, self.vector.kind, signed=self.p.weights.dtype.is_signed)
+            value = self._read(f.gep(start, offset, self.stored), channel, places, mask)
+            rounded = f.convert(value, type_of(self.p.weights.rounded).element)
+            wide = f.convert(rounded, self.vector.element, signed=self.p.weights.dtype.is_signed)
             f.store(wide, f.gep(out, e * width, self.vector.scalar))
         return ()
 
@@ -202,7 +202,7 @@ class _Packer:
 
     def _read(self, address: Value, channel: Value, places: Value, mask: Value) -> Value:
         f, w = self.f, self.p.weights
-        type = self.element.with_lanes(self.p.lanes)
+        type = self.stored.with_lanes(self.p.lanes)
         if w.filter == 1 and w.merged == 1:
-            return f.masked_load(f.gep(address, channel, self.element), type, mask)
-        return f.gather(address, places, self.element, mask)
+            return f.masked_load(f.gep(address, channel, self.stored), type, mask)
+        return f.gather(address, places, self.stored, mask)

@@ -73,15 +73,15 @@ class Problem:
         return len(self.weights.parts)
 
     @property
-    def kind(self) -> str:
+    def element(self) -> str:
         """The element type in which products are summed."""
-        return type_of(self.dtype).kind
+        return type_of(self.dtype).element
 
     @property
-    def weight_kind(self) -> str:
+    def weight_element(self) -> str:
         """The element type of packed weights: bfloat16 is widened as it is read."""
         narrow = self.weights.rounded is DType.BF16 and self.dtype is DType.F32
-        return type_of(DType.BF16).kind if narrow else self.kind
+        return type_of(DType.BF16).element if narrow else self.element
 
     @property
     def steps(self) -> int:

@@ -105,7 +105,7 @@ def sums_bytes(problem: Problem, schedule: TileSchedule) -> int:
         return 0
     size, _ = point_blocks(problem, schedule)
     panels = schedule.panels if schedule.reduction_outside else 1
-    return -(-size * _widest(schedule) * panels * Type.of(problem.kind).bytes // 64) * 64
+    return -(-size * _widest(schedule) * panels * Type.of(problem.element).bytes // 64) * 64
 
 
 def point_blocks(problem: Problem, schedule: TileSchedule) -> tuple[int, int]:
@@ -133,7 +133,7 @@ def emit_tiles(
     nest.emit()
     per_cycle = schedule.lanes * module.target.fma_per_cycle
     weights = prod(problem.groups) * problem.channels * problem.parts * problem.depth
-    products = weights * deferred(_points_in_time, problem.count, per_cycle * Type.of(problem.kind).bytes)
+    products = weights * deferred(_points_in_time, problem.count, per_cycle * Type.of(problem.element).bytes)
     return LaunchSpec(symbol, nest.units, grain_of(products, nest.units, per_cycle))
 
 
@@ -158,7 +158,7 @@ class _Nest:
         self, module: ModuleBuilder, problem: Problem, schedule: TileSchedule, symbol: str, sums: tuple[int, int]
     ) -> None:
         self.problem, self.schedule, self.module = problem, schedule, module
-        self.scalar, self.weight = Type.of(problem.kind), Type.of(problem.weight_kind)
+        self.scalar, self.weight = Type.of(problem.element), Type.of(problem.weight_element)
         self.tables = problem.tables
         self.epilogue = problem.vector_epilogue
         self.kinds, self.group_size = panel_kinds(problem, schedule)
@@ -377,8 +377,8 @@ class _Nest:
 
     def _micro(self, kind: PanelKind, rows: int, segment: Segment) -> str:
         spec = MicroKernel(
-            kind=self.problem.kind,
-            weights=self.problem.weight_kind,
+            element=self.problem.element,
+            weights=self.problem.weight_element,
             lanes=self.schedule.lanes,
             rows=rows,
             vectors=kind.tile.vectors,

@@ -210,7 +210,7 @@ class _Nest:
         for rows in sorted({*whole, *ragged}, reverse=True):
             tiles = f.select(self.is_last_unit, f.const(I64, ragged.get(rows, 0)), f.const(I64, whole.get(rows, 0)))
             spec = GradientTile(
-                kind=self.scalar.kind,
+                element=self.scalar.element,
                 lanes=s.lanes,
                 rows=rows,
                 vectors=tile.vectors,

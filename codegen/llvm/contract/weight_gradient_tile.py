@@ -24,7 +24,7 @@ class GradientTile:
     into the cotangent is `table` entries after the other one.
     """
 
-    kind: str
+    element: str
     lanes: int
     rows: int
     vectors: int
@@ -64,7 +64,7 @@ def _emit(module: ModuleBuilder, spec: GradientTile) -> None:
     parameters = [(name, type, "") for name, type in PARAMETERS.items()]
     f = module.function(spec.name, None, parameters, linkage="internal", attributes="nounwind noinline")
     n, steps, data, weights, cotangent, plane, sums, first = f.args
-    scalar = Type.of(spec.kind)
+    scalar = Type.of(spec.element)
     vector = scalar.with_lanes(spec.lanes)
     inputs = [f.gep(data, f.convert(f.load(f.gep(weights, i, I32), I32), "i64"), scalar) for i in range(spec.rows)]
 

@@ -355,7 +355,7 @@ def _product_kernel(tile: RegisterTile, rows: int, schedule: WinogradSchedule, u
     """The micro-kernel that stores sums in M."""
     plain = VectorEpilogue(expr=Ref(SUM), loads=(), out=Access(table=1, block=1), dtype=DType.F32)
     return MicroKernel(
-        kind="float",
+        element="float",
         weights="float",
         lanes=schedule.lanes,
         rows=rows,

@@ -279,7 +279,7 @@ class _Nest:
                 assert when is not None
                 tiles = f.select(when, f.const(I64, cover.get(rows, 0)), tiles)
             spec = GradientTile(
-                kind="float",
+                element="float",
                 lanes=s.lanes,
                 rows=rows,
                 vectors=tile.vectors,

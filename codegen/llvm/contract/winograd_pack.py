@@ -126,4 +126,4 @@ class _Packer:
                 inside = f.cmp("lt", f.add(first, tap * window.stride), window.taps)
                 mask = mask & f.splat(inside, mask.type)
         value = f.gather(f.gep(start, offset, self.element), places, self.element, mask)
-        return f.convert(f.convert(value, type_of(weights.rounded).kind), F64.kind)
+        return f.convert(f.convert(value, type_of(weights.rounded).element), F64.element)

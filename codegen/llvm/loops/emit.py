@@ -112,11 +112,11 @@ class _Emitter(RowEmitter):
         f = self.f
         parameters: dict[str, Value] = {}
         for e in (e for stage in self.nest.stages for e in walk(stage.value) if isinstance(e, ScalarParameter)):
-            kind = type_of(compute_dtype(e.dtype)).kind
-            if kind in ("float", "double"):
-                parameters[e.name] = f.bitcast(f.convert(bits[e.name], "i32" if kind == "float" else "i64"), kind)
+            element = type_of(compute_dtype(e.dtype)).element
+            if element in ("float", "double"):
+                parameters[e.name] = f.bitcast(f.convert(bits[e.name], "i32" if element == "float" else "i64"), element)
             else:
-                parameters[e.name] = f.convert(bits[e.name], kind)
+                parameters[e.name] = f.convert(bits[e.name], element)
         return parameters
 
     # -- parallel axes

@@ -116,15 +116,15 @@ def unscale(optimizer_or_trainer: Any) -> None:
     trainer._scale = 1.0
 
 
-def _trainer(given: Any) -> Any:
-    """TypeError unless `given` is a Trainer."""
+def _trainer(trainer: Any) -> Any:
+    """TypeError unless `trainer` is a Trainer."""
     from ...gluon.trainer import Trainer
 
-    if isinstance(given, Trainer):
-        return given
-    if isinstance(given, opt.Optimizer):
+    if isinstance(trainer, Trainer):
+        return trainer
+    if isinstance(trainer, opt.Optimizer):
         raise TypeError("AMP is currently only compatible with Gluon Trainer")
-    raise TypeError(f"optimizer_or_trainer should be a Gluon Trainer or an optimizer, instead is {type(given)}")
+    raise TypeError(f"optimizer_or_trainer should be a Gluon Trainer or an optimizer, instead is {type(trainer)}")
 
 
 def _cast_symbol_NDArray(s: Any, dtype: Any) -> Any:

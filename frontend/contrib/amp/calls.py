@@ -57,14 +57,14 @@ class CallCasts:
         precision = self.rules.precision(operator, kwargs)
         if precision is Precision.WIDEST:
             args, kwargs = _multicast(args, kwargs)
-        made = create(*args, **kwargs)
+        created = create(*args, **kwargs)
         dtype = self.rules.dtype(precision)
         if dtype is not None:
-            self._cast_inputs(made, operator, precision, dtype)
-        return made
+            self._cast_inputs(created, operator, precision, dtype)
+        return created
 
-    def _cast_inputs(self, made: Symbol, operator: type[Operator], precision: Precision, dtype: str) -> None:
-        node = made._entries[0].node
+    def _cast_inputs(self, created: Symbol, operator: type[Operator], precision: Precision, dtype: str) -> None:
+        node = created._entries[0].node
         for i, entry in enumerate(node.inputs):
             if not self.rules.keeps_input(operator, precision, i):
                 cast: Any = symbol.amp_cast(Symbol([entry]), dtype=dtype)  # type: ignore[attr-defined]
@@ -80,8 +80,8 @@ def cast_array(array: NDArray, dtype: str) -> NDArray:
 
 def _multicast(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     """The arguments of a call with all symbols cast to their widest dtype."""
-    given = [*(a for a in args if isinstance(a, Symbol)), *(v for v in kwargs.values() if isinstance(v, Symbol))]
-    cast: Any = iter(symbol.amp_multicast(*given, num_outputs=len(given)))  # type: ignore[attr-defined]
+    symbols = [*(a for a in args if isinstance(a, Symbol)), *(v for v in kwargs.values() if isinstance(v, Symbol))]
+    cast: Any = iter(symbol.amp_multicast(*symbols, num_outputs=len(symbols)))  # type: ignore[attr-defined]
 
     def moved(value: Any) -> Any:
         return next(cast) if isinstance(value, Symbol) else value

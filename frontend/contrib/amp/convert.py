@@ -49,13 +49,13 @@ def convert_symbol(
     """
     assert isinstance(sym, Symbol), "First argument to convert_symbol should be Symbol"
     target = target_of(target_dtype, _TARGETS)
-    for name, given in (
+    for name, names in (
         ("target_dtype_ops", target_dtype_ops),
         ("fp32_ops", fp32_ops),
         ("conditional_fp32_ops", conditional_fp32_ops),
         ("excluded_sym_names", excluded_sym_names),
     ):
-        assert given is None or isinstance(given, list), f"{name} should be a list, not {type(given).__name__}"
+        assert names is None or isinstance(names, list), f"{name} should be a list, not {type(names).__name__}"
     defaults = Defaults(target)
     conditional = defaults.conditional if conditional_fp32_ops is None else conditional_fp32_ops
     for condition in conditional:
@@ -112,8 +112,8 @@ def convert_model(
     assert isinstance(aux_params, dict), "Third argument to convert_model should be a dict of name to ndarray"
     data_names = [name for name in sym.list_inputs() if name not in arg_params and name not in aux_params]
     lists = target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
-    made = convert_symbol(sym, target_dtype, *lists, data_names, cast_optional_params)
-    return made, _declared(made, arg_params), _declared(made, aux_params)
+    converted = convert_symbol(sym, target_dtype, *lists, data_names, cast_optional_params)
+    return converted, _declared(converted, arg_params), _declared(converted, aux_params)
 
 
 def _declared(sym: Symbol, arrays: Arrays) -> Arrays:
@@ -152,12 +152,12 @@ def convert_hybrid_block(
     used = frozenset(converted.list_inputs())
     values = {name: param._reduce() for name, param in block.collect_params().items() if name in used}
     values = _declared(converted, values)
-    made = SymbolBlock(converted, inputs)
-    for name, param in made.collect_params().items():
+    block_of_symbol = SymbolBlock(converted, inputs)
+    for name, param in block_of_symbol.collect_params().items():
         if name in values and param.dtype != values[name].dtype:
             param.cast(values[name].dtype)
-    made.collect_params().load_dict(values, ctx=ctx)
-    return made
+    block_of_symbol.collect_params().load_dict(values, ctx=ctx)
+    return block_of_symbol
 
 
 def convert_bucketing_module(
@@ -180,8 +180,8 @@ def convert_bucketing_module(
     symbols: dict[Any, Symbol] = {}
     args, aux = current._arg_params, current._aux_params
     for key, module in bucketing_mod._buckets.items():
-        given = current._arg_params, current._aux_params, target_dtype, *lists, cast_optional_params
-        symbols[key], args, aux = convert_model(module._symbol, *given)
+        options = current._arg_params, current._aux_params, target_dtype, *lists, cast_optional_params
+        symbols[key], args, aux = convert_model(module._symbol, *options)
     return BucketingModule.load_dict(
         symbols,
         sym_gen=bucketing_mod._sym_gen,

@@ -54,6 +54,6 @@ def _finite(arrays: list[Any]) -> bool:
     by_context: dict[Any, list[Any]] = {}
     for array in arrays:
         by_context.setdefault(array.context, []).append(array)
-    parts = [found[i : i + _ARRAYS] for found in by_context.values() for i in range(0, len(found), _ARRAYS)]
+    parts = [own[i : i + _ARRAYS] for own in by_context.values() for i in range(0, len(own), _ARRAYS)]
     verdicts = [nd.multi_all_finite(*part, num_arrays=len(part)) for part in parts]  # type: ignore[attr-defined]
     return all(verdict.asscalar() for verdict in verdicts)

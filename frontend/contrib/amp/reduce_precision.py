@@ -30,9 +30,9 @@ def reduce_precision(
         MXNetError: for operands of different dtypes.
     """
     casting = _Casting(rules, frozenset(excluded), frozenset(data), cast_parameters)
-    made = casting.run(entries)
-    _set_dtypes(made, rules.target, data, cast_parameters)
-    return made
+    reduced = casting.run(entries)
+    _set_dtypes(reduced, rules.target, data, cast_parameters)
+    return reduced
 
 
 class _Casting:
@@ -78,30 +78,30 @@ class _Casting:
         """Inputs in float32. Variables are cast too if `variables`, otherwise they are float32 already."""
         self._note(node, copy, [DType.F32] * node.num_outputs)
         states = node.operator.auxiliary.values() if node.inputs else ()
-        found: list[Entry] = []
+        inputs: list[Entry] = []
         for i, entry in enumerate(node.inputs):
             kept = i in states if variables else entry.node.is_variable
-            found.append(
+            inputs.append(
                 self._moved(entry) if kept and entry not in self.full else self._cast(entry, "float32", self.full)
             )
-        return found
+        return inputs
 
     def _in_low(self, node: SymNode, copy: SymNode) -> list[Entry]:
         """Inputs in the 16-bit dtype, except states and those that the operator needs in another dtype."""
         dtypes, results = _dtypes(node, self.rules.target)
         self._note(node, copy, results)
         names, own = node.input_names(), type(node.operator).own_dtypes
-        found: list[Entry] = []
+        inputs: list[Entry] = []
         for i, entry in enumerate(node.inputs):
             parameter = self.cast_parameters and entry.node.is_variable and entry.node.name not in self.data
             other = names[i] in own or dtypes[i] not in (None, self.rules.target)
             if entry not in self.low and (parameter or other or i in node.operator.auxiliary.values()):
-                found.append(self._moved(entry))
+                inputs.append(self._moved(entry))
                 if self.cast_parameters and entry.node.is_variable:
-                    self.low[entry] = found[-1]
+                    self.low[entry] = inputs[-1]
             else:
-                found.append(self._cast(entry, self.rules.name, self.low))
-        return found
+                inputs.append(self._cast(entry, self.rules.name, self.low))
+        return inputs
 
     def _in_widest(self, node: SymNode, copy: SymNode) -> list[Entry]:
         """Inputs in float32 if one is, in the 16-bit dtype if all are, and in their widest dtype if some is unknown."""
@@ -118,15 +118,15 @@ class _Casting:
 
     def _multicast(self, node: SymNode) -> list[Entry]:
         count = len(node.inputs)
-        made = SymNode("amp_multicast", f"{_label(node.inputs[0])}_amp_multicast", {"num_outputs": str(count)})
-        made.inputs = [self._moved(entry) for entry in node.inputs]
-        return [Entry(made, i, entry.version) for i, entry in enumerate(node.inputs)]
+        multicast = SymNode("amp_multicast", f"{_label(node.inputs[0])}_amp_multicast", {"num_outputs": str(count)})
+        multicast.inputs = [self._moved(entry) for entry in node.inputs]
+        return [Entry(multicast, i, entry.version) for i, entry in enumerate(node.inputs)]
 
     def _cast(self, entry: Entry, dtype: str, table: dict[Entry, Entry]) -> Entry:
         """The copy of an entry in a dtype, from its table or as a cast that is added to it."""
         if entry not in table:
-            made = SymNode("amp_cast", f"{_label(entry)}_amp_cast_{dtype}", {"dtype": dtype}, [self._moved(entry)])
-            table[entry] = Entry(made, 0, entry.version)
+            cast = SymNode("amp_cast", f"{_label(entry)}_amp_cast_{dtype}", {"dtype": dtype}, [self._moved(entry)])
+            table[entry] = Entry(cast, 0, entry.version)
         return table[entry]
 
     def _moved(self, entry: Entry) -> Entry:
@@ -147,10 +147,10 @@ def _dtypes(node: SymNode, first: DType) -> tuple[list[DType | None], list[DType
 
     inputs, outputs = range(len(node.inputs)), range(len(node.inputs), len(node.inputs) + node.num_outputs)
     try:
-        found = infer_types([Use(node.operator, tuple(inputs), tuple(outputs), node.name)], {}, {0: first})
+        inferred = infer_types([Use(node.operator, tuple(inputs), tuple(outputs), node.name)], {}, {0: first})
     except InferenceError:
         return [first, *[None] * (len(inputs) - 1)], [None] * len(outputs)
-    return [found.dtypes.get(i) for i in inputs], [found.dtypes.get(i) for i in outputs]
+    return [inferred.dtypes.get(i) for i in inputs], [inferred.dtypes.get(i) for i in outputs]
 
 
 def _label(entry: Entry) -> str:
@@ -165,13 +165,13 @@ def _set_dtypes(entries: Sequence[Entry], target: DType, data: Sequence[str], ca
     """Set `__dtype__` of the variables; see `reduce_precision`."""
     network = Network(entries)
     network.check_names(data, "InferType")
-    found = _inferred(network, dict.fromkeys(data, DType.F32))
+    inferred = _inferred(network, dict.fromkeys(data, DType.F32))
     if cast_parameters:
-        found = {**_wanted(network, target, found), **found}
+        inferred = {**_wanted(network, target, inferred), **inferred}
     parameters = {node.name for node in network.variables} - set(data)
     for node in network.variables:
         if node.name in parameters if parameters else "__dtype__" in node.attrs:
-            node.attrs["__dtype__"] = str(DTYPE_FLAGS[found.get(node, DType.F32).full_name])
+            node.attrs["__dtype__"] = str(DTYPE_FLAGS[inferred.get(node, DType.F32).full_name])
 
 
 def _inferred(network: Network, dtypes: Mapping[str, DType]) -> dict[SymNode, DType]:
@@ -179,12 +179,12 @@ def _inferred(network: Network, dtypes: Mapping[str, DType]) -> dict[SymNode, DT
     from ....ir.dialects.mx.infer_types import InferenceError, infer_types
 
     first = network.first
-    given = {first[node]: dtypes[node.name] for node in network.variables if node.name in dtypes}
+    known = {first[node]: dtypes[node.name] for node in network.variables if node.name in dtypes}
     try:
-        found = infer_types(network.uses(), {}, given).dtypes
+        inferred = infer_types(network.uses(), {}, known).dtypes
     except InferenceError as error:
         raise MXNetError(f"Error in operator {error}") from cause_of(error)
-    return {node: dtype for node in network.variables if (dtype := found.get(first[node])) is not None}
+    return {node: dtype for node in network.variables if (dtype := inferred.get(first[node])) is not None}
 
 
 def _wanted(network: Network, target: DType, known: Mapping[SymNode, DType]) -> dict[SymNode, DType]:

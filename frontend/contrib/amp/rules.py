@@ -44,12 +44,12 @@ class Defaults:
 def target_of(dtype: Any, text: str) -> DType:
     """The 16-bit dtype that a user asks for. AssertionError with `text` for another."""
     try:
-        found = dtype_of(dtype)
+        target = dtype_of(dtype)
     except TypeError:
-        found = None
-    if found is not DType.F16 and found is not DType.BF16:
+        target = None
+    if target is not DType.F16 and target is not DType.BF16:
         raise AssertionError(text)
-    return found
+    return target
 
 
 class Rules:
@@ -79,14 +79,14 @@ class Rules:
 
     def precision(self, operator: type[Operator], parameters: Mapping[str, Any]) -> Precision:
         """The precision of an operator with these parameters."""
-        found = self._found.get(operator)
-        if found is None:
-            found = self._found[operator] = self._find(operator)
-        if found is Precision.OWN and any(name in self._conditions for name in _names(operator)):
+        known = self._found.get(operator)
+        if known is None:
+            known = self._found[operator] = self._find(operator)
+        if known is Precision.OWN and any(name in self._conditions for name in _names(operator)):
             conditions = (c for name in _names(operator) for c in self._conditions.get(name, ()))
             if any(str(parameters.get(parameter)) in values for parameter, values in conditions):
                 return Precision.FULL
-        return found
+        return known
 
     def is_listed(self, operator: type[Operator]) -> bool:
         """True unless the precision of the operator is its own, or depends on its parameters."""

@@ -97,8 +97,8 @@ class SVRGModule(Module):
             {name: nd.zeros(array.shape, ctx=context) for name, array in parameters.items()}
             for context in self._context
         ]
-        made = self._create_optimizer(_SVRGOptimizer.__name__, optimizer, kvstore, optimizer_params)
-        super().init_optimizer(kvstore, made, optimizer_params, force_init)
+        created = self._create_optimizer(_SVRGOptimizer.__name__, optimizer, kvstore, optimizer_params)
+        super().init_optimizer(kvstore, created, optimizer_params, force_init)
         if self._kvstore:
             for name in self._group().param_names:
                 self._kvstore.init(f"{name}_full", nd.zeros(parameters[name].shape))
@@ -187,12 +187,12 @@ class SVRGModule(Module):
 
     # --- fit --------------------------------------------------------------------------------------------------------
 
-    def _fit_epoch(self, epoch: int, eval_metric: EvalMetric, given: dict[str, Any]) -> list[tuple[str, Any]]:
-        train_data = given["train_data"]
+    def _fit_epoch(self, epoch: int, eval_metric: EvalMetric, options: dict[str, Any]) -> list[tuple[str, Any]]:
+        train_data = options["train_data"]
         if epoch % self.update_freq == 0:
             self.update_full_grads(train_data)
         train_data.reset()
-        return super()._fit_epoch(epoch, eval_metric, given)
+        return super()._fit_epoch(epoch, eval_metric, options)
 
     def _end_epoch(self, train_data: Any) -> None:
         """The next epoch resets the data."""

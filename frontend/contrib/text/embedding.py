@@ -203,8 +203,8 @@ class _TokenEmbedding(Vocabulary):
             indices.get(token, indices.get(token.lower(), C.UNKNOWN_IDX) if lower_case_backup else C.UNKNOWN_IDX)
             for token in listed
         ]
-        found = self.idx_to_vec.take(nd.array(numbers, dtype="int32"))
-        return found if isinstance(tokens, list) else found[0]
+        vectors = self.idx_to_vec.take(nd.array(numbers, dtype="int32"))
+        return vectors if isinstance(tokens, list) else vectors[0]
 
     def update_token_vectors(self, tokens: Any, new_vectors: NDArray) -> None:
         """Set the vectors of tokens: (n, vec_len), or (vec_len,) for one. Raises ValueError for an unknown token."""

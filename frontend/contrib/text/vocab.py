@@ -81,9 +81,9 @@ class Vocabulary:
 
     def to_tokens(self, indices: Any) -> Any:
         """The token of an index, or the tokens of a list. Raises ValueError for an invalid index."""
-        found: list[str] = []
+        names: list[str] = []
         for number in indices if isinstance(indices, list) else [indices]:
             if not isinstance(number, int) or number > len(self.idx_to_token) - 1:
                 raise ValueError(f"Token index {number} in the provided `indices` is invalid.")
-            found.append(self.idx_to_token[number])
-        return found if isinstance(indices, list) else found[0]
+            names.append(self.idx_to_token[number])
+        return names if isinstance(indices, list) else names[0]

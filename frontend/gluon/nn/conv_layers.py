@@ -25,10 +25,10 @@ def _repeated(value: Sizes, dimensions: int) -> tuple[int, ...]:
 
 def _sizes(value: Sizes, dimensions: int, what: str) -> tuple[int, ...]:
     """One number for each dimension. A sequence of another length raises AssertionError, which names it `what`."""
-    found = _repeated(value, dimensions)
-    if len(found) != dimensions:
+    sizes = _repeated(value, dimensions)
+    if len(sizes) != dimensions:
         raise AssertionError(f"{what} must be a number or a list of {dimensions} ints, not {value}")
-    return found
+    return sizes
 
 
 def _infer_weight_shape(op_name: str, data_shape: tuple[int, ...], kwargs: Mapping[str, Any]) -> list[tuple[int, ...]]:

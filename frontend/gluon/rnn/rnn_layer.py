@@ -92,9 +92,9 @@ class _RNNLayer(HybridBlock):
         return {dotted + self._unfused_name(name): param for name, param in self._reg_params.items()}
 
     def _unfused_name(self, name: str) -> str:
-        found = _PARAMETER.match(name)
-        assert found is not None
-        direction, layer, group, kind = found.groups()
+        match = _PARAMETER.match(name)
+        assert match is not None
+        direction, layer, group, kind = match.groups()
         cell = f"{direction}_cell." if self._dir == 2 else ""
         return f"_unfused.{layer}.{cell}{group}_{kind}"
 

@@ -101,7 +101,9 @@ def _reverse_sequences(sequences: Sequence[Any], unroll_step: int, valid_length:
     if valid_length is None:
         return list(reversed(sequences))
     F: Any = symbol if isinstance(sequences[0], Symbol) else ndarray
-    found = F.SequenceReverse(F.stack(*sequences, axis=0), sequence_length=valid_length, use_sequence_length=True)
+    reversed_sequences = F.SequenceReverse(
+        F.stack(*sequences, axis=0), sequence_length=valid_length, use_sequence_length=True
+    )
     if unroll_step > 1 or F is symbol:
-        return as_list(F.split(found, axis=0, num_outputs=unroll_step, squeeze_axis=True))
-    return [found[0]]
+        return as_list(F.split(reversed_sequences, axis=0, num_outputs=unroll_step, squeeze_axis=True))
+    return [reversed_sequences[0]]

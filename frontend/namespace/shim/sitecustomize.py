@@ -20,9 +20,9 @@ def _restore() -> None:
 def _run_hidden_sitecustomize() -> None:
     """Run the sitecustomize module that this one hides, if there is one."""
     others = [path for path in sys.path if path != _HERE]
-    found = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
-    if found is not None and found.loader is not None:
-        found.loader.exec_module(importlib.util.module_from_spec(found))
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
 _restore()

@@ -35,8 +35,8 @@ def normalize_axes(axes: Axes, rank: int) -> tuple[int, ...]:
     """Ascending axes for one axis, several axes, or None (all); negative axes count from the end."""
     if axes is None:
         return tuple(range(rank))
-    given = (axes,) if isinstance(axes, int) else axes
-    return tuple(sorted(a + rank if a < 0 else a for a in given))
+    several = (axes,) if isinstance(axes, int) else axes
+    return tuple(sorted(a + rank if a < 0 else a for a in several))
 
 
 def broadcast_shape(a: Shape, b: Shape) -> Shape:
@@ -180,9 +180,9 @@ class CoreBuilder(ScalarMethods):
     def take(self, x: Value, indices: Value, axis: int) -> Value:
         """Slices of x at integer `indices` along one axis, which the index axes replace; indices are clamped."""
         axis %= x.type.rank
-        found = self.gather(x, self.expand_dims(indices, -1), (axis,))
+        taken = self.gather(x, self.expand_dims(indices, -1), (axis,))
         k = indices.type.rank
-        return self.transpose(found, (*range(k, k + axis), *range(k), *range(k + axis, found.type.rank)))
+        return self.transpose(taken, (*range(k, k + axis), *range(k), *range(k + axis, taken.type.rank)))
 
     def scatter(
         self, x: Value, indices: Value, updates: Value, op: str | ReduceOp, axes: Sequence[int], batch: int = 0
@@ -343,8 +343,8 @@ class CoreBuilder(ScalarMethods):
         self, xs: Value | Sequence[Value], axis: int, descending: bool = False, stable: bool = True
     ) -> tuple[Value, ...]:
         """The tensors permuted along `axis` to sort the first one."""
-        given = (xs,) if isinstance(xs, Value) else tuple(xs)
-        return self.node(Sort(axis % given[0].type.rank, descending, stable), *given).outputs
+        operands = (xs,) if isinstance(xs, Value) else tuple(xs)
+        return self.node(Sort(axis % operands[0].type.rank, descending, stable), *operands).outputs
 
     def call(
         self, body: Graph, *operands: Value, gradient: Graph | None = None, wrt: Sequence[int] | None = None
@@ -401,6 +401,6 @@ class CoreBuilder(ScalarMethods):
         """The graph's outputs; its nodes are repeated here with these operands."""
         new = dict(zip(graph.inputs, operands, strict=True))
         for node in graph.nodes:
-            made = self.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
-            new.update(zip(node.outputs, made.outputs, strict=True))
+            copy = self.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
+            new.update(zip(node.outputs, copy.outputs, strict=True))
         return [new[v] for v in graph.outputs]

@@ -213,8 +213,8 @@ class Conv(Primitive):
         if 0 in g.type.shape:
             return [b.full_like(v, 0) for v in node.inputs]
         x, w = (b.cast(v, g.type.dtype) for v in node.inputs)
-        found = self._data_gradient(b, x, w, g), self._weight_gradient(b, x, w, g)
-        return [b.cast(d, v.type.dtype) for d, v in zip(found, node.inputs, strict=True)]
+        gradients = self._data_gradient(b, x, w, g), self._weight_gradient(b, x, w, g)
+        return [b.cast(d, v.type.dtype) for d, v in zip(gradients, node.inputs, strict=True)]
 
     def _data_gradient(self, b: CoreBuilder, x: Value, w: Value, g: Value) -> Value:
         """A convolution of the dilated cotangent with the reversed window; each group's channels are exchanged."""

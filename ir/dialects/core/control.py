@@ -32,8 +32,8 @@ def _same_types(left: Sequence[TensorType], right: Sequence[TensorType]) -> bool
 
 def _place(count: int, positions: Sequence[int], values: Sequence[Value]) -> Gradients:
     """A list of length `count` with `values` at `positions` and None elsewhere."""
-    found = dict(zip(positions, values, strict=True))
-    return [found.get(i) for i in range(count)]
+    by_position = dict(zip(positions, values, strict=True))
+    return [by_position.get(i) for i in range(count)]
 
 
 def _body_vjp(b: CoreBuilder, body: Graph, node: Node, cotangents: Sequence[Value]) -> Gradients:

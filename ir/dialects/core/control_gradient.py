@@ -37,8 +37,8 @@ class Pulled:
 
 def _placed(count: int, positions: Sequence[int], values: Sequence[Value]) -> Gradients:
     """A list of length `count` with `values` at `positions` and None elsewhere."""
-    found = dict(zip(positions, values, strict=True))
-    return [found.get(i) for i in range(count)]
+    by_position = dict(zip(positions, values, strict=True))
+    return [by_position.get(i) for i in range(count)]
 
 
 PullBack = Callable[["CoreBuilder", Node, Sequence[Value | None], Sequence[int], Splitter], Pulled]
@@ -47,34 +47,34 @@ PullBack = Callable[["CoreBuilder", Node, Sequence[Value | None], Sequence[int],
 def recomputing(pull_back: PullBack, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
     """The cotangents of all operands that have one, by one of the functions below, with only operands as residuals."""
     have = set(cotangent_positions(node.outputs))
-    given = [g if i in have else None for i, g in enumerate(cotangents)]
-    return pull_back(b, node, given, cotangent_positions(node.inputs), recompute).cotangents
+    existing = [g if i in have else None for i, g in enumerate(cotangents)]
+    return pull_back(b, node, existing, cotangent_positions(node.inputs), recompute).cotangents
 
 
 # -- scans
 
 
 def pull_back_scan(
-    b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int], split: Splitter
+    b: CoreBuilder, node: Node, cotangents: Sequence[Value | None], needed: Sequence[int], split: Splitter
 ) -> Pulled:
     """A scan that repeats the loop and stacks residuals, and a scan in the opposite order.
 
     The second scan carries the cotangents of the carries and the sums of the invariants' cotangents.
     """
     assert isinstance(node.op, Scan)
-    return _ScanGradient(node.op, node, given, needed).pull_back(b, split)
+    return _ScanGradient(node.op, node, cotangents, needed).pull_back(b, split)
 
 
 class _ScanGradient:
     """The values of a scan that have cotangents: positions of operands, in `stacks` positions of results."""
 
-    def __init__(self, op: Scan, node: Node, given: Sequence[Value | None], needed: Sequence[int]) -> None:
+    def __init__(self, op: Scan, node: Node, cotangents: Sequence[Value | None], needed: Sequence[int]) -> None:
         first, self.last = op.carries, op.carries + op.scanned
-        self.op, self.node, self.given = op, node, given
+        self.op, self.node, self.given = op, node, cotangents
         self.carries = _active_carries(op, needed)
         self.slices = [i for i in needed if first <= i < self.last]
         self.invariants = [i for i in needed if i >= self.last]
-        self.stacks = [i for i in range(first, len(given)) if given[i] is not None]
+        self.stacks = [i for i in range(first, len(cotangents)) if cotangents[i] is not None]
 
     def pull_back(self, b: CoreBuilder, split: Splitter) -> Pulled:
         op, node, body = self.op, self.node, self.op.body
@@ -82,8 +82,8 @@ class _ScanGradient:
         kept_inputs, kept_outputs = range(op.carries, len(body.inputs)), range(op.carries, len(body.outputs))
         parts = split(body, wrt, seeds, kept_inputs, kept_outputs)
         saving = b.node(replace(op, body=parts.forward), *node.inputs, name=node.name, location=node.location)
-        found = self._backward(b, parts, saving)
-        cotangents = _placed(len(node.inputs), self.carries + self.invariants + self.slices, found)
+        results = self._backward(b, parts, saving)
+        cotangents = _placed(len(node.inputs), self.carries + self.invariants + self.slices, results)
         return Pulled(cotangents, [saving], saving.outputs[: len(node.outputs)])
 
     def _backward(self, b: CoreBuilder, parts: Split, saving: Node) -> Sequence[Value]:
@@ -102,8 +102,8 @@ class _ScanGradient:
         return source.is_input and source.position >= self.last
 
     def _start(self, b: CoreBuilder, carry: int) -> Value:
-        given = self.given[carry]
-        return given if given is not None else b.full_like(self.node.outputs[carry], 0)
+        cotangent = self.given[carry]
+        return cotangent if cotangent is not None else b.full_like(self.node.outputs[carry], 0)
 
     def _step(self, parts: Split, fixed: Sequence[bool]) -> Graph:
         """One backward step.
@@ -160,11 +160,11 @@ def pull_back_while(
     loop = Node(scan, operands, scan.infer(*(v.type for v in operands)), node.name, node.location)
     before = b.nodes[first:]
     moving = order[: count - len(fixed)]
-    found = pull_back_scan(b, loop, [None, *(given[i] for i in moving)], [1 + order.index(i) for i in needed], split)
-    cotangents = dict(zip(order, found.cotangents[1:], strict=True))
+    pulled = pull_back_scan(b, loop, [None, *(given[i] for i in moving)], [1 + order.index(i) for i in needed], split)
+    cotangents = dict(zip(order, pulled.cotangents[1:], strict=True))
     cotangents.update({i: _sum(b, cotangents[i], given[i]) for i in fixed})
-    results = {**dict(enumerate(node.inputs)), **dict(zip(moving, found.results[1:], strict=True))}
-    return Pulled([cotangents[i] for i in range(count)], [*before, *found.saving], [results[i] for i in range(count)])
+    results = {**dict(enumerate(node.inputs)), **dict(zip(moving, pulled.results[1:], strict=True))}
+    return Pulled([cotangents[i] for i in range(count)], [*before, *pulled.saving], [results[i] for i in range(count)])
 
 
 def _sum(b: CoreBuilder, x: Value | None, y: Value | None) -> Value | None:
@@ -197,12 +197,12 @@ def _guarded_step(op: While, order: Sequence[int], fixed: int) -> Graph:
 
 
 def pull_back_cond(
-    b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int], split: Splitter
+    b: CoreBuilder, node: Node, cotangents: Sequence[Value | None], needed: Sequence[int], split: Splitter
 ) -> Pulled:
     """The branch, which also returns the residuals of both branches (zeros for the other one), and its gradient."""
     op, (predicate, *operands) = node.op, node.inputs
     assert isinstance(op, Cond)
-    wrt, seeds = [i - 1 for i in needed], [i for i, g in enumerate(given) if g is not None]
+    wrt, seeds = [i - 1 for i in needed], [i for i, g in enumerate(cotangents) if g is not None]
     everything = range(len(operands)), range(len(node.outputs))
     parts = [split(g, wrt, seeds, *everything) for g in op.regions()]
     slots = _Slots([_own_residuals(p, len(node.outputs)) for p in parts])
@@ -211,7 +211,7 @@ def pull_back_cond(
     places = [slots.places(p, k, len(operands), len(node.outputs)) for k, p in enumerate(parts)]
     used = sorted({place for each in places for place in each})
     values = [*operands, *saving.outputs]
-    read = [*(values[i] for i in used), *(g for g in given if g is not None)]
+    read = [*(values[i] for i in used), *(g for g in cotangents if g is not None)]
     types = [v.type for v in read]
     then, otherwise = (_on(types, p.backward, [used.index(i) for i in at]) for p, at in zip(parts, places, strict=True))
     results = b.cond(predicate, then, otherwise, *read)

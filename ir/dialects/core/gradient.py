@@ -14,10 +14,10 @@ Rule = Callable[[CoreBuilder, Node, Sequence[Value | None], Sequence[int]], Grad
 the operands whose cotangents are needed. Returns a cotangent or None for each operand."""
 
 
-def vjp_of(b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
+def vjp_of(b: CoreBuilder, node: Node, cotangents: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
     """The rule of the node's primitive."""
     assert isinstance(node.op, Primitive)
-    return node.op.pull(b, node, given, needed)
+    return node.op.pull(b, node, cotangents, needed)
 
 
 def pull_back(
@@ -37,13 +37,13 @@ def pull_back(
     sums = {v: g for v, g in cotangents.items() if v in active}
     location = b.location
     for node in reversed(nodes):
-        given = [sums.get(v) for v in node.outputs]
-        if None in given and not active.isdisjoint(node.inputs) and _has_own_cotangents(node):
-            given = [_or_zeros(b, g, v) for g, v in zip(given, node.outputs, strict=True)]
-        if all(g is None for g in given):
+        of_outputs = [sums.get(v) for v in node.outputs]
+        if None in of_outputs and not active.isdisjoint(node.inputs) and _has_own_cotangents(node):
+            of_outputs = [_or_zeros(b, g, v) for g, v in zip(of_outputs, node.outputs, strict=True)]
+        if all(g is None for g in of_outputs):
             continue
         b.location = node.location
-        _pull_back_node(b, node, given, sums, active, rule)
+        _pull_back_node(b, node, of_outputs, sums, active, rule)
     b.location = location
     return [sums[v] if v in sums else b.full_like(v, 0) for v in wrt]
 
@@ -79,19 +79,24 @@ def _differentiable(node: Node) -> Sequence[Value]:
 
 
 def _pull_back_node(
-    b: CoreBuilder, node: Node, given: Sequence[Value | None], sums: dict[Value, Value], active: set[Value], rule: Rule
+    b: CoreBuilder,
+    node: Node,
+    cotangents: Sequence[Value | None],
+    sums: dict[Value, Value],
+    active: set[Value],
+    rule: Rule,
 ) -> None:
     if not isinstance(node.op, Primitive):
         raise GraphError(f"{node.describe()} is not a core primitive: decompose the graph before it is differentiated")
     first = len(b.nodes)
     needed = [i for i, v in enumerate(node.inputs) if v in active]
-    for operand, g in zip(node.inputs, rule(b, node, given, needed), strict=True):
+    for operand, g in zip(node.inputs, rule(b, node, cotangents, needed), strict=True):
         if g is None or operand not in active:
             continue
         sums[operand] = b.add(sums[operand], g) if operand in sums else g
     if node.name:
-        for made in b.nodes[first:]:
-            made.name = made.name or f"{node.name}_backward"
+        for added in b.nodes[first:]:
+            added.name = added.name or f"{node.name}_backward"
 
 
 def gradient_graph(
@@ -104,12 +109,12 @@ def gradient_graph(
     """
     b = CoreBuilder(f"{graph.name}_gradient")
     b.inputs, b.nodes, b.parameters = list(graph.inputs), list(graph.nodes), set(graph.parameters)
-    given: dict[Value, Value] = {}
+    cotangents: dict[Value, Value] = {}
     for i in seeds:
         output = graph.outputs[i]
         g = b.input(output.type.with_layout(None), f"{output.name}_cotangent" if output.name else "cotangent")
-        given[output] = b.add(given[output], g) if output in given else g
-    gradients = pull_back(b, graph.nodes, given, [graph.inputs[i] for i in wrt], rule)
+        cotangents[output] = b.add(cotangents[output], g) if output in cotangents else g
+    gradients = pull_back(b, graph.nodes, cotangents, [graph.inputs[i] for i in wrt], rule)
     return without_dead_nodes(b.build([*(graph.outputs if forward else ()), *gradients]))
 
 

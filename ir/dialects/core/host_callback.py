@@ -66,19 +66,19 @@ class HostCallback(Primitive):
 
     def call(self, *arrays: Array) -> Arrays:
         """The results. The function can write to `arrays`. GraphError for results of other types."""
-        made = tuple(np.asarray(a) for a in self.function(*arrays[: len(arrays) - self.ordered]))
+        results = tuple(np.asarray(a) for a in self.function(*arrays[: len(arrays) - self.ordered]))
         expected = [(t.shape, storage(t.dtype)) for t in self.results]
-        if [(a.shape, a.dtype) for a in made] != expected:
-            gave = ", ".join(f"{a.dtype}{a.shape}" for a in made)
+        if [(a.shape, a.dtype) for a in results] != expected:
+            gave = ", ".join(f"{a.dtype}{a.shape}" for a in results)
             raise GraphError(f"the callback returned ({gave}), not ({', '.join(str(t) for t in self.results)})")
-        return (*made, np.zeros((), np.bool_))
+        return (*results, np.zeros((), np.bool_))
 
     def evaluate(self, *arrays: Array) -> Arrays:
         copies = [a.copy() for a in arrays]
-        made = self.call(*copies)
+        results = self.call(*copies)
         for i in self.writes:
             arrays[i][...] = copies[i]
-        return made
+        return results
 
     def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
         return False
@@ -89,13 +89,13 @@ class HostCallback(Primitive):
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         return self.pull(b, node, cotangents, range(len(node.inputs)))
 
-    def pull(self, b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
+    def pull(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
         gradient = self.gradient
         if gradient is None:
             raise GraphError(f"{node.describe()} has no gradient")
         wrt = tuple(i for i in gradient.differentiable if i in needed)
-        full = zeros_for_unused(b, node, given)
-        found = b.host_callback(
+        full = zeros_for_unused(b, node, cotangents)
+        gradients = b.host_callback(
             gradient.function(wrt),
             [node.inputs[i].type for i in wrt],
             *(node.inputs[i] for i in gradient.operands),
@@ -103,7 +103,7 @@ class HostCallback(Primitive):
             *(full[i] for i in gradient.cotangents),
             writes=[k for k, i in enumerate(gradient.operands) if i in self.writes],
         )
-        by_operand = dict(zip(wrt, found, strict=True))
+        by_operand = dict(zip(wrt, gradients, strict=True))
         return [by_operand.get(i) for i in range(len(node.inputs))]
 
     def differentiable(self, operands: int) -> Sequence[int]:

@@ -51,5 +51,5 @@ class Sort(Primitive):
         order = b.sort([node.inputs[0], places], self.axis, descending=self.descending, stable=True)[1]
         sorted_too = [i for i, v in enumerate(node.inputs) if v.type.dtype.has_cotangent]
         undone = b.sort([order, *(cotangents[i] for i in sorted_too)], self.axis)[1:]
-        found = dict(zip(sorted_too, undone, strict=True))
-        return [found.get(i) for i in range(len(node.inputs))]
+        gradients = dict(zip(sorted_too, undone, strict=True))
+        return [gradients.get(i) for i in range(len(node.inputs))]

@@ -23,13 +23,13 @@ def call_with_gradient(
     """
     inner, back = b.nested(f"{b.name}_call"), b.nested(f"{b.name}_gradient")
     inner.location = back.location = b.location
-    made = forward(inner, *(inner.input(v.type, v.name) for v in operands))
-    values = (made,) if isinstance(made, Value) else tuple(made)
+    forwarded = forward(inner, *(inner.input(v.type, v.name) for v in operands))
+    values = (forwarded,) if isinstance(forwarded, Value) else tuple(forwarded)
     body = inner.build(values)
-    given = (*operands, *inner.captured)
+    inputs = (*operands, *inner.captured)
     pulled, wrt = _gradient(back, body, gradient, len(operands), len(values))
-    results = b.call(body, *given, gradient=pulled, wrt=wrt)
-    b.adopt(inner, given, results[len(values) :])
+    results = b.call(body, *inputs, gradient=pulled, wrt=wrt)
+    b.adopt(inner, inputs, results[len(values) :])
     return results[: len(values)]
 
 
@@ -50,8 +50,8 @@ def _gradient(
 ) -> tuple[Graph, list[int]]:
     """The graph of the gradient, and the positions of the operands it has cotangents for."""
     own = [b.input(v.type, v.name) for v in body.inputs]
-    made = [b.input(v.type) for v in body.outputs]
-    cotangents = [b.input(v.type) if v.type.dtype.has_cotangent else b.full_like(v, 0) for v in made]
-    found = gradient(b, own[:operands], made[:results], cotangents[:results])
-    given = {i: g for i, g in enumerate(found) if g is not None and own[i].type.dtype.has_cotangent}
-    return b.build(list(given.values())), list(given)
+    outputs = [b.input(v.type) for v in body.outputs]
+    cotangents = [b.input(v.type) if v.type.dtype.has_cotangent else b.full_like(v, 0) for v in outputs]
+    gradients = gradient(b, own[:operands], outputs[:results], cotangents[:results])
+    existing = {i: g for i, g in enumerate(gradients) if g is not None and own[i].type.dtype.has_cotangent}
+    return b.build(list(existing.values())), list(existing)

@@ -44,9 +44,9 @@ class Primitive(Op):
         `cotangents` has one value per result, zeros for unused results. GraphError: there is no gradient rule.
         """
 
-    def pull(self, b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
+    def pull(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
         """`vjp` from the cotangents of results, None for an unused one; only those of operands at `needed` are read."""
-        return self.vjp(b, node, zeros_for_unused(b, node, given))
+        return self.vjp(b, node, zeros_for_unused(b, node, cotangents))
 
     def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
         """The only result, computed by primitives that have kernels; None if this primitive has a kernel itself."""
@@ -101,9 +101,9 @@ def _flat(items: tuple[object, ...]) -> tuple[int, ...]:
     return tuple(flat)
 
 
-def zeros_for_unused(b: CoreBuilder, node: Node, given: Sequence[Value | None]) -> list[Value]:
+def zeros_for_unused(b: CoreBuilder, node: Node, cotangents: Sequence[Value | None]) -> list[Value]:
     """The cotangents of a node's results, zeros for unused results."""
-    return [b.full_like(v, 0) if g is None else g for g, v in zip(given, node.outputs, strict=True)]
+    return [b.full_like(v, 0) if g is None else g for g, v in zip(cotangents, node.outputs, strict=True)]
 
 
 def storage(dtype: DType) -> np.dtype[Any]:

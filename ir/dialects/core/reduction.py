@@ -107,11 +107,11 @@ class ArgReduce(Primitive):
         shape, axis = x.type.shape, self.axis
         extreme = b.max(x, axis) if self.kind == "max" else b.min(x, axis)
         kept = tuple(k for k in range(len(shape)) if k != axis)
-        found = b.eq(x, b.broadcast(extreme, shape, kept))
+        is_extreme = b.eq(x, b.broadcast(extreme, shape, kept))
         if x.type.dtype.is_float:
-            found = b.or_(found, b.is_nan(x))
+            is_extreme = b.or_(is_extreme, b.is_nan(x))
         position = b.iota(shape, DType.I64, axis)
-        return b.min(b.select(found, position, b.full(shape, shape[axis], DType.I64)), axis)
+        return b.min(b.select(is_extreme, position, b.full(shape, shape[axis], DType.I64)), axis)
 
 
 @dataclass(frozen=True)

@@ -89,10 +89,10 @@ class ScalarMethods(GraphBuilder):
 
     def select(self, condition: Value, x: Value | Number, y: Value | Number) -> Value:
         """x where the condition is true, else y; at least one of x and y is a tensor."""
-        given = x if isinstance(x, Value) else y
-        if not isinstance(given, Value):
+        tensor = x if isinstance(x, Value) else y
+        if not isinstance(tensor, Value):
             raise TypeError("select requires at least one tensor")
-        chosen = [v if isinstance(v, Value) else splat(self, given.type, v) for v in (x, y)]
+        chosen = [v if isinstance(v, Value) else splat(self, tensor.type, v) for v in (x, y)]
         return self.node(_OPS[ScalarOp.SELECT], condition, *chosen).outputs[0]
 
     where = select

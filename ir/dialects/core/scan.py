@@ -41,9 +41,9 @@ class Scan(Primitive):
             if t.shape[:1] != (self.length,):
                 raise ValueError(f"a scanned operand {t} must have a leading axis of {self.length}")
         slices = tuple(TensorType(t.shape[1:], t.dtype) for t in types[first:last])
-        given = (*types[:first], *slices, *types[last:])
-        if [(t.shape, t.dtype) for t in self.body.input_types()] != [(t.shape, t.dtype) for t in given]:
-            takes, gets = (", ".join(str(t) for t in ts) for ts in (self.body.input_types(), given))
+        arguments = (*types[:first], *slices, *types[last:])
+        if [(t.shape, t.dtype) for t in self.body.input_types()] != [(t.shape, t.dtype) for t in arguments]:
+            takes, gets = (", ".join(str(t) for t in ts) for ts in (self.body.input_types(), arguments))
             raise TypeError(f"the body takes ({takes}), a step passes ({gets})")
         results = self.body.output_types()
         if results[:first] != self.body.input_types()[:first]:

@@ -11,11 +11,11 @@ from .primitive import Primitive
 def zero_values(graph: Graph, zeros: Collection[Value] = ()) -> set[Value]:
     """The values of a graph that are zero if `zeros` are, whatever the other inputs are: 0 times infinity counts as 0,
     as in MXNet, which computes no gradient from a zero cotangent."""
-    found = set(zeros)
+    zero = set(zeros)
     for node in graph.nodes:
-        if isinstance(node.op, Primitive) and node.op.vanishes(node, [v in found for v in node.inputs]):
-            found.update(node.outputs)
-    return found
+        if isinstance(node.op, Primitive) and node.op.vanishes(node, [v in zero for v in node.inputs]):
+            zero.update(node.outputs)
+    return zero
 
 
 def contains_own_cotangents(graph: Graph) -> bool:

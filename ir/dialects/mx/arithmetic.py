@@ -52,10 +52,10 @@ def _slopes(
     cotangents: Sequence[Value],
 ) -> list[Value]:
     g = cotangents[0]
-    given = [b.cast(x, wide) for x in operands]
+    widened = [b.cast(x, wide) for x in operands]
     first = len(b.nodes)
-    result = function(b, *given)
-    slopes = pull_back(b, b.nodes[first:], {result: b.full_like(result, 1)}, given)
+    result = function(b, *widened)
+    slopes = pull_back(b, b.nodes[first:], {result: b.full_like(result, 1)}, widened)
     return [b.mul(g, b.cast(slope, g.type.dtype)) for slope in slopes]
 
 

@@ -101,13 +101,13 @@ class BroadcastTo(Operator):
     shape: Ints = ()
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        given = inputs[0].type.shape
-        fits = len(given) == len(self.shape) and all(
-            m in (1, n) or not n for m, n in zip(given, self.shape, strict=True)
+        shape = inputs[0].type.shape
+        fits = len(shape) == len(self.shape) and all(
+            m in (1, n) or not n for m, n in zip(shape, self.shape, strict=True)
         )
         if not fits:
-            raise ValueError(f"cannot broadcast {given} to {self.shape}")
-        return b.broadcast_to(inputs[0], tuple(n or m for n, m in zip(self.shape, given, strict=True)))
+            raise ValueError(f"cannot broadcast {shape} to {self.shape}")
+        return b.broadcast_to(inputs[0], tuple(n or m for n, m in zip(self.shape, shape, strict=True)))
 
 
 @operator("broadcast_axis", aliases=("broadcast_axes",))
@@ -167,8 +167,8 @@ class BroadcastLike(Operator):
         if self.lhs_axes is None or self.rhs_axes is None:
             return
         if not self.lhs_axes or len(self.lhs_axes) != len(self.rhs_axes):
-            given = f"lhs_axes={self.lhs_axes} and rhs_axes={self.rhs_axes}"
-            raise ValueError(f"broadcast_like: {given} must have the same length, at least 1")
+            axes = f"lhs_axes={self.lhs_axes} and rhs_axes={self.rhs_axes}"
+            raise ValueError(f"broadcast_like: {axes} must have the same length, at least 1")
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         if self.lhs_axes is None and inputs[1] is None:
@@ -186,12 +186,12 @@ class BroadcastLike(Operator):
         x, like = inputs
         return b.broadcast_to(x, self._shape(x.type.shape, like.type.shape))
 
-    def _shape(self, given: tuple[E, ...], like: tuple[E, ...]) -> tuple[E, ...]:
+    def _shape(self, own: tuple[E, ...], like: tuple[E, ...]) -> tuple[E, ...]:
         if self.lhs_axes is None or self.rhs_axes is None:
-            if given and len(given) != len(like):
-                raise ValueError(f"lhs {given} and rhs {like} must have the same number of axes")
+            if own and len(own) != len(like):
+                raise ValueError(f"lhs {own} and rhs {like} must have the same number of axes")
             return like
-        shape = list(given)
+        shape = list(own)
         for left, right in zip(self.lhs_axes, self.rhs_axes, strict=True):
             shape[normalize_axis(left, len(shape))] = like[normalize_axis(right, len(like))]
         return tuple(shape)

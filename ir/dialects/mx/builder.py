@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 def scalar_values(op: Operator) -> dict[tuple[str, int], float | int]:
     """The numbers that an operator declares as `scalars`, by parameter and position (0 if it is not a tuple)."""
-    found: dict[tuple[str, int], float | int] = {}
+    values: dict[tuple[str, int], float | int] = {}
     for name in op.scalars:
         value: float | tuple[float, ...] = getattr(op, name)
-        found.update(((name, i), v) for i, v in enumerate(value if isinstance(value, tuple) else (value,)))
-    return found
+        values.update(((name, i), v) for i, v in enumerate(value if isinstance(value, tuple) else (value,)))
+    return values
 
 
 def scalar_dtype(value: float) -> DType:
@@ -65,9 +65,9 @@ class MxBuilder(CoreBuilder):
 
     def number(self, op: Operator, name: str, position: int = 0) -> Value:
         """A scalar of an operator, with shape (): an input of the graph if it exists, else a constant."""
-        found = self._scalars.get((name, position))
-        if found is not None:
-            return found
+        operand = self._scalars.get((name, position))
+        if operand is not None:
+            return operand
         value = scalar_values(op)[name, position]
         return self.constant(value, scalar_dtype(value))
 
@@ -138,8 +138,8 @@ class MxBuilder(CoreBuilder):
     ) -> tuple[Value, ...]:
         if self.own_gradients:
             return super().custom_gradient(forward, gradient, *operands)
-        made = forward(self, *operands)
-        return (made,) if isinstance(made, Value) else tuple(made)
+        outputs = forward(self, *operands)
+        return (outputs,) if isinstance(outputs, Value) else tuple(outputs)
 
     def nested(self, name: str) -> MxBuilder:
         return InnerBuilder(name, self)

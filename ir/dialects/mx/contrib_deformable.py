@@ -66,9 +66,9 @@ class _Deformable(Operator):
             raise ValueError(f"{self.mx_name()}: kernel={self.kernel}: must have two numbers")
         check_layout(self.mx_name(), self.layout, 2)
         for name in ("stride", "dilate", "pad"):
-            given = getattr(self, name)
-            if given and len(given) != 2:
-                raise ValueError(f"{self.mx_name()}: {name}={given}: must have two numbers")
+            pair = getattr(self, name)
+            if pair and len(pair) != 2:
+                raise ValueError(f"{self.mx_name()}: {name}={pair}: must have two numbers")
         for name in ("num_filter", "num_group", "num_deformable_group"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{self.mx_name()}: {name}={getattr(self, name)}: must be at least 1")

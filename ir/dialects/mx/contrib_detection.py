@@ -256,9 +256,9 @@ class MultiBoxPrior(Operator):
     def check(self) -> None:
         if not self.sizes or not self.ratios:
             raise ValueError(f"{self.mx_name()}: sizes={self.sizes} and ratios={self.ratios}: must not be empty")
-        for name, given in (("steps", self.steps), ("offsets", self.offsets)):
-            if len(given) != 2:
-                raise ValueError(f"{self.mx_name()}: {name}={given}: must be two numbers")
+        for name, pair in (("steps", self.steps), ("offsets", self.offsets)):
+            if len(pair) != 2:
+                raise ValueError(f"{self.mx_name()}: {name}={pair}: must be two numbers")
         if not all(0 <= offset <= 1 for offset in self.offsets):
             raise ValueError(f"{self.mx_name()}: offsets={self.offsets}: must be in [0, 1]")
 

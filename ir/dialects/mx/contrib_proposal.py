@@ -94,8 +94,8 @@ class _Proposals(Operator):
             raise ValueError(f"cls_prob should be (N, {2 * kinds}, H, W), got {scores.type.shape}")
         if moves.type.shape != (batch, 4 * kinds, *size) or info.type.shape != (batch, 3):
             expected = f"{(batch, 4 * kinds, *size)} and {(batch, 3)}"
-            given = f"{moves.type.shape} and {info.type.shape}"
-            raise ValueError(f"bbox_pred and im_info should be {expected}, got {given}")
+            shapes = f"{moves.type.shape} and {info.type.shape}"
+            raise ValueError(f"bbox_pred and im_info should be {expected}, got {shapes}")
 
     def _anchors(self, height: int, width: int) -> np.ndarray:
         """Boxes of every ratio and scale around each cell: (height * width * kinds, 4)."""
@@ -164,11 +164,11 @@ class _Proposals(Operator):
         kept = b.minimum(b.sum(b.cast(keep, DType.I32), (1,)), most)
         repeated = b.mod(b.iota((batch, top_n), DType.I32, 1), b.broadcast(kept, (batch, top_n), (0,)))
         places = b.gather(kept_first(b, keep), b.expand_dims(repeated, 2), (1,), 1)
-        found = rows_at(b, ranked, places)
+        best = rows_at(b, ranked, places)
         images = b.iota((batch, top_n, 1), rows.type.dtype, 0)
-        output = b.concat([images, b.slice_axis(found, 2, 0, 4)], 2)
+        output = b.concat([images, b.slice_axis(best, 2, 0, 4)], 2)
         total = batch * top_n
-        return b.reshape(output, (total, 5)), b.reshape(b.slice_axis(found, 2, 4, 5), (total, 1))
+        return b.reshape(output, (total, 5)), b.reshape(b.slice_axis(best, 2, 4, 5), (total, 1))
 
     def _conflict(self, b: MxBuilder, first: Corners, second: Corners) -> Value:
         """BOOL: true if boxes in whole pixels (ends inclusive) overlap by more than the threshold."""

@@ -32,8 +32,8 @@ def match_best(b: MxBuilder, scores: Value, threshold: float, most: int) -> tupl
     state = [b.full((), 0, DType.I32), *marks, *best, flat]
     types = [v.type for v in state]
     most = min(most, rows, count)
-    found = b.while_(_more_pairs(types, threshold, most), _pair_step(types, threshold, rows, count), *state)
-    return found[1], found[2]
+    matched = b.while_(_more_pairs(types, threshold, most), _pair_step(types, threshold, rows, count), *state)
+    return matched[1], matched[2]
 
 
 def _best(b: MxBuilder, flat: Value) -> tuple[Value, Value]:
@@ -250,15 +250,15 @@ class MultiBoxTarget(Operator):
         fits = anchors.type.rank == labels.type.rank == predictions.type.rank == 3
         fits = fits and anchors.type.shape[::2] == (1, 4) and labels.type.shape[2] >= 5
         if not fits or predictions.type.shape[::2] != (labels.type.shape[0], anchors.type.shape[1]):
-            given = ", ".join(str(v.type.shape) for v in (anchors, labels, predictions))
+            shapes = ", ".join(str(v.type.shape) for v in (anchors, labels, predictions))
             raise ValueError(
-                f"requires anchors (1, A, 4), labels (B, L, 5 or more), predictions (B, classes, A), got {given}"
+                f"requires anchors (1, A, 4), labels (B, L, 5 or more), predictions (B, classes, A), got {shapes}"
             )
 
     def _real_labels(self, b: MxBuilder, labels: Value) -> Value:
         """BOOL (B, L): the rows before the first row of class -1."""
-        given = b.cast(b.ne(column(b, labels, 0), -1), DType.I32)
-        return b.gt(b.cumulative(ReduceOp.MUL, given, 1), 0)
+        is_label = b.cast(b.ne(column(b, labels, 0), -1), DType.I32)
+        return b.gt(b.cumulative(ReduceOp.MUL, is_label, 1), 0)
 
     def _overlaps(self, b: MxBuilder, anchors: Value, labels: Value, real: Value) -> Value:
         """Intersection over union (B, A, L); -1 for rows that are not labels."""
@@ -280,9 +280,9 @@ class MultiBoxTarget(Operator):
         if self.negative_mining_ratio <= 0:
             return b.not_(positive)
         shape, count = positive.type.shape, positive.type.shape[1]
-        found = b.sum(b.cast(positive, DType.I32), (1,))
-        quota = b.cast(b.mul(b.cast(found, DType.F32), self.negative_mining_ratio), DType.I32)
-        quota = b.minimum(quota, b.sub(count, found))
+        positives = b.sum(b.cast(positive, DType.I32), (1,))
+        quota = b.cast(b.mul(b.cast(positives, DType.F32), self.negative_mining_ratio), DType.I32)
+        quota = b.minimum(quota, b.sub(count, positives))
         candidate = b.and_(b.not_(positive), b.lt(most, self.negative_mining_thresh))
         background = column(b, b.transpose(softmax(b, predictions, 1), (0, 2, 1)), 0)
         key = b.select(candidate, background, b.full_like(background, np.inf))

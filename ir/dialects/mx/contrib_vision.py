@@ -102,8 +102,8 @@ def bilinear(b: MxBuilder, pixels: Value, batch: Value, y: Value, x: Value) -> V
         below = b.cast(b.minimum(b.add(top, row), height - 1), DType.I32)
         aside = b.cast(b.minimum(b.add(left, column), width - 1), DType.I32)
         place = b.add(b.mul(b.add(first, below), width), aside)
-        found = b.gather(rows, b.expand_dims(place, 1), (0,))
-        part = b.mul(found, b.broadcast_along(share, found.type.shape, 0))
+        corner = b.gather(rows, b.expand_dims(place, 1), (0,))
+        part = b.mul(corner, b.broadcast_along(share, corner.type.shape, 0))
         total = part if total is None else b.add(total, part)
     assert total is not None
     return total
@@ -214,8 +214,8 @@ class _Aligned(Operator):
         b = MxBuilder("sample_backward")
         index, total, rows, columns, pixels, rois, *geometry, g = [b.input(v.type) for v in state]
         part = self._counted(b, index, columns, pixels, rois, geometry)
-        (found,) = pull_back(b, b.nodes, {part: g}, [pixels])
-        return b.build([b.add(index, 1), b.add(total, found), rows, columns, pixels, rois, *geometry, g])
+        (gradient,) = pull_back(b, b.nodes, {part: g}, [pixels])
+        return b.build([b.add(index, 1), b.add(total, gradient), rows, columns, pixels, rois, *geometry, g])
 
 
 @operator("_contrib_ROIAlign")

@@ -39,8 +39,8 @@ class ControlFlow(Operator):
         if len(self.bodies) != type(self).expected:
             raise ValueError(f"{self.mx_name()} requires {type(self).expected} subgraphs, got {len(self.bodies)}")
 
-    def variadic_count(self, given: int | None) -> int:
-        return self.num_args - len(self.bodies) if given is None else given
+    def variadic_count(self, passed: int | None) -> int:
+        return self.num_args - len(self.bodies) if passed is None else passed
 
     def variadic_names(self, count: int) -> list[str]:
         return [f"data{i}" for i in range(count)]
@@ -62,9 +62,9 @@ class ControlFlow(Operator):
 
     def check_locs(self, name: str, count: int, limit: int) -> None:
         """ValueError unless the parameter `name` lists `count` positions below `limit`."""
-        found = getattr(self, name)
-        if len(found) != count or any(not 0 <= n < limit for n in found):
-            raise ValueError(f"{self.mx_name()}: {name}={found}: requires {count} positions below {limit}")
+        positions = getattr(self, name)
+        if len(positions) != count or any(not 0 <= n < limit for n in positions):
+            raise ValueError(f"{self.mx_name()}: {name}={positions}: requires {count} positions below {limit}")
 
 
 def _slice_shape(shape: PartialShape) -> PartialShape:
@@ -72,8 +72,8 @@ def _slice_shape(shape: PartialShape) -> PartialShape:
     return None if shape is None else shape[1:] or (1,)
 
 
-def _unify_all(target: list[PartialShape], positions: Sequence[int], found: Sequence[PartialShape]) -> None:
-    for position, shape in zip(positions, found, strict=True):
+def _unify_all(target: list[PartialShape], positions: Sequence[int], shapes: Sequence[PartialShape]) -> None:
+    for position, shape in zip(positions, shapes, strict=True):
         unify_at(target, position, shape)
 
 
@@ -124,35 +124,35 @@ class Foreach(ControlFlow):
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         body = self.bodies[0]
-        data, made = len(self.in_data_locs), self.num_out_data
+        data, stacked = len(self.in_data_locs), self.num_out_data
         states = len(self.in_state_locs)
         for i in range(states):
-            inputs[data + i] = outputs[made + i] = unify(inputs[data + i], outputs[made + i])
-        outs = [*map(_slice_shape, outputs[:made]), *outputs[made:]]
-        found = self._infer(inputs, [None] * len(inputs), outs, ())
-        lengths = [s[0] for s in (*inputs[:data], *outputs[:made]) if s is not None]
+            inputs[data + i] = outputs[stacked + i] = unify(inputs[data + i], outputs[stacked + i])
+        outs = [*map(_slice_shape, outputs[:stacked]), *outputs[stacked:]]
+        inferred = self._infer(inputs, [None] * len(inputs), outs, ())
+        lengths = [s[0] for s in (*inputs[:data], *outputs[:stacked]) if s is not None]
         length = next((n for n in lengths if n is not UNKNOWN), UNKNOWN)
         for i, position in enumerate(self.order):
-            shape = found.shapes.get(body.inputs[position])
+            shape = inferred.shapes.get(body.inputs[position])
             if shape is None:
                 continue
             whole = shape if i >= data else inputs[i] if _is_vector(inputs[i]) else (length, *shape)
             unify_at(inputs, i, whole)
         for i, number in enumerate(body.outputs):
-            shape = found.shapes.get(number)
+            shape = inferred.shapes.get(number)
             if shape is not None:
-                unify_at(outputs, i, (length, *shape) if i < made else shape)
+                unify_at(outputs, i, (length, *shape) if i < stacked else shape)
         for i in range(states):
-            inputs[data + i] = outputs[made + i] = unify(inputs[data + i], outputs[made + i])
+            inputs[data + i] = outputs[stacked + i] = unify(inputs[data + i], outputs[stacked + i])
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
         body = self.bodies[0]
-        found = self._infer([None] * len(inputs), inputs, (), outputs).dtypes
-        inputs[:] = [d or found.get(body.inputs[p]) for d, p in zip(inputs, self.order, strict=True)]
-        outputs[:] = [d or found.get(n) for d, n in zip(outputs, body.outputs, strict=True)]
-        data, made = len(self.in_data_locs), self.num_out_data
+        dtypes = self._infer([None] * len(inputs), inputs, (), outputs).dtypes
+        inputs[:] = [d or dtypes.get(body.inputs[p]) for d, p in zip(inputs, self.order, strict=True)]
+        outputs[:] = [d or dtypes.get(n) for d, n in zip(outputs, body.outputs, strict=True)]
+        data, stacked = len(self.in_data_locs), self.num_out_data
         for i in range(len(self.in_state_locs)):
-            inputs[data + i] = outputs[made + i] = inputs[data + i] or outputs[made + i]
+            inputs[data + i] = outputs[stacked + i] = inputs[data + i] or outputs[stacked + i]
 
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         outputs: list[DType | None] = [None] * self.num_results
@@ -175,8 +175,8 @@ class Foreach(ControlFlow):
         stepped = [inner.reshape(v, v.type.shape or (1,)) for v in slices]
         for position, value in zip(self.order, (*stepped, *own, *invariants), strict=True):
             placed[position] = value
-        found = self.bodies[0].apply(inner, placed)
-        outs, new = found[: self.num_out_data], found[self.num_out_data :]
+        computed = self.bodies[0].apply(inner, placed)
+        outs, new = computed[: self.num_out_data], computed[self.num_out_data :]
         for old, value in zip(own, new, strict=True):
             _require_same(old, value)
         if not length:
@@ -265,24 +265,24 @@ class Cond(Branching):
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         nothing = [None] * len(inputs)
-        for g, at, found in zip(
+        for g, at, inferred in zip(
             self.bodies,
             self.locs(),
             self._infer_each(inputs, nothing, [(), outputs, outputs], [()] * 3),
             strict=True,
         ):
-            _unify_all(inputs, at, [found.shapes.get(n) for n in g.inputs])
+            _unify_all(inputs, at, [inferred.shapes.get(n) for n in g.inputs])
             if g is not self.bodies[0]:
-                _unify_all(outputs, range(len(outputs)), [found.shapes.get(n) for n in g.outputs])
+                _unify_all(outputs, range(len(outputs)), [inferred.shapes.get(n) for n in g.outputs])
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
         nothing: list[PartialShape] = [None] * len(inputs)
         each = self._infer_each(nothing, inputs, [()] * 3, [(), outputs, outputs])
-        for i, (g, at, found) in enumerate(zip(self.bodies, self.locs(), each, strict=True)):
+        for i, (g, at, inferred) in enumerate(zip(self.bodies, self.locs(), each, strict=True)):
             for position, number in zip(at, g.inputs, strict=True):
-                inputs[position] = inputs[position] or found.dtypes.get(number)
+                inputs[position] = inputs[position] or inferred.dtypes.get(number)
             if i:
-                outputs[:] = [d or found.dtypes.get(n) for d, n in zip(outputs, g.outputs, strict=True)]
+                outputs[:] = [d or inferred.dtypes.get(n) for d, n in zip(outputs, g.outputs, strict=True)]
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         condition, *branches = self.bodies
@@ -296,7 +296,7 @@ class Cond(Branching):
         draws = max(inner.draws for inner, _ in built)
         b.begin_operator()
         key = [b.draw_keys(draws)] if draws else []
-        then, otherwise = (inner.build_with_key(found, len(inputs), bool(draws)) for inner, found in built)
+        then, otherwise = (inner.build_with_key(results, len(inputs), bool(draws)) for inner, results in built)
         return b.cond(predicate, then, otherwise, *inputs, *key)
 
 
@@ -342,16 +342,16 @@ class WhileLoop(Branching):
         return tuple(self.func_input_locs[n] for n in self.func_var_locs)
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        made = self.num_out_data
+        stacked = self.num_out_data
         self._tie(inputs, outputs)
-        outs = [*(None if s is None else s[1:] for s in outputs[:made]), *outputs[made:]]
+        outs = [*(None if s is None else s[1:] for s in outputs[:stacked]), *outputs[stacked:]]
         each = self._infer_each(inputs, [None] * len(inputs), [(), outs], [(), ()])
-        for g, at, found in zip(self.bodies, self.locs(), each, strict=True):
-            _unify_all(inputs, at, [found.shapes.get(n) for n in g.inputs])
+        for g, at, inferred in zip(self.bodies, self.locs(), each, strict=True):
+            _unify_all(inputs, at, [inferred.shapes.get(n) for n in g.inputs])
         for i, number in enumerate(self.bodies[1].outputs):
             shape = each[1].shapes.get(number)
             if shape is not None:
-                unify_at(outputs, i, (self.max_iterations, *shape) if i < made else shape)
+                unify_at(outputs, i, (self.max_iterations, *shape) if i < stacked else shape)
         self._tie(inputs, outputs)
 
     def _tie(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
@@ -360,9 +360,9 @@ class WhileLoop(Branching):
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
         each = self._infer_each([None] * len(inputs), inputs, [(), ()], [(), outputs])
-        for g, at, found in zip(self.bodies, self.locs(), each, strict=True):
+        for g, at, inferred in zip(self.bodies, self.locs(), each, strict=True):
             for position, number in zip(at, g.inputs, strict=True):
-                inputs[position] = inputs[position] or found.dtypes.get(number)
+                inputs[position] = inputs[position] or inferred.dtypes.get(number)
         outputs[:] = [d or each[1].dtypes.get(n) for d, n in zip(outputs, self.bodies[1].outputs, strict=True)]
         for i, n in enumerate(self.variables, self.num_out_data):
             inputs[n] = outputs[i] = inputs[n] or outputs[i]
@@ -377,12 +377,12 @@ class WhileLoop(Branching):
 
     def _step(self, b: MxBuilder, operands: Sequence[Value]) -> tuple[Value, list[Value], list[Value]]:
         """BOOL whether the loop continues after one more step, the operands then, and the outputs of the step."""
-        found = self.bodies[1].apply(b, [operands[n] for n in self.func_input_locs])
+        results = self.bodies[1].apply(b, [operands[n] for n in self.func_input_locs])
         after = list(operands)
-        for n, value in zip(self.variables, found[self.num_out_data :], strict=True):
+        for n, value in zip(self.variables, results[self.num_out_data :], strict=True):
             _require_same(operands[n], value)
             after[n] = value
-        return self._goes_on(b, after), after, found[: self.num_out_data]
+        return self._goes_on(b, after), after, results[: self.num_out_data]
 
     def _scan(self, b: MxBuilder, begun: Value, inputs: Sequence[Value]) -> tuple[Value, ...]:
         """`max_iterations` steps; steps after the loop's exit pass the variables on and output zeros."""

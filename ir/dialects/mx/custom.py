@@ -141,7 +141,7 @@ class Custom(Operator):
     def attributes(self) -> dict[str, Attribute]:
         return {"op_type": self.op_type, **dict(self._texts())}
 
-    def input_names(self, given: int | None = None) -> tuple[str, ...]:
+    def input_names(self, passed: int | None = None) -> tuple[str, ...]:
         return (*self.kind.arguments, *self.kind.states)
 
     def output_names(self) -> tuple[str, ...]:
@@ -154,18 +154,18 @@ class Custom(Operator):
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         count = len(self.kind.arguments)
-        given = [s if is_known(s) else None for s in inputs[:count]]
-        if not any(s is not None for s in given) and count:
+        known = [s if is_known(s) else None for s in inputs[:count]]
+        if not any(s is not None for s in known) and count:
             return
         try:
-            found = self.kind.shapes(given)
+            inferred = self.kind.shapes(known)
         except Exception as error:
-            if all(s is not None for s in given):
+            if all(s is not None for s in known):
                 raise UserCodeError(f"{self.op_type}: infer_shape: {type(error).__name__}: {error}") from error
             return  # infer_shape requires more shapes
-        for position, shape in enumerate((*found[0], *found[2])):
+        for position, shape in enumerate((*inferred[0], *inferred[2])):
             unify_at(inputs, position, shape)
-        for position, shape in enumerate(found[1]):
+        for position, shape in enumerate(inferred[1]):
             unify_at(outputs, position, shape)
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:

@@ -88,10 +88,10 @@ class Declared:
         if cls.__module__ in sys.modules:
             _scopes[cls.__module__] = vars(sys.modules[cls.__module__])
 
-    def __init__(self, /, **given: Any) -> None:
+    def __init__(self, /, **named: Any) -> None:
         """Read the parameters, which are passed under their names or those of the attributes. Raises `Refused`."""
         cls, values, problems = type(self), vars(self), list[Problem]()
-        left = dict(given)
+        left = dict(named)
         for attribute, field in cls.fields().items():
             name = attribute if attribute in left and field.name not in left else field.name
             if name in left:
@@ -116,15 +116,15 @@ class Declared:
     @classmethod
     def fields(cls) -> dict[str, Field]:
         """The declared parameters by attribute, those of base classes first."""
-        found: dict[str, Field] | None = cls.__dict__.get("_fields")
-        if found is None:
-            found = {}
+        fields: dict[str, Field] | None = cls.__dict__.get("_fields")
+        if fields is None:
+            fields = {}
             for owner in reversed(cls.__mro__):
                 for attribute, annotation in getattr(owner, "__annotations__", {}).items():
                     if not str(annotation).startswith(("ClassVar", "typing.ClassVar")):
-                        found[attribute] = _field(owner, attribute, annotation)
-            cls._fields = found  # type: ignore[attr-defined]
-        return found
+                        fields[attribute] = _field(owner, attribute, annotation)
+            cls._fields = fields  # type: ignore[attr-defined]
+        return fields
 
     @property
     def others(self) -> dict[str, Any]:
@@ -137,9 +137,9 @@ class Declared:
 
     def with_values(self, /, **values: Any) -> Self:
         """A copy with other values of these attributes, which are not read."""
-        made = object.__new__(type(self))
-        vars(made).update(vars(self), **values)
-        return made
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self), **values)
+        return copy
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be set")

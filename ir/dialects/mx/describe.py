@@ -70,18 +70,18 @@ def _sections(owner: type) -> dict[str, str]:
 @cache
 def _entries(owner: type, section: str) -> dict[str, str]:
     """The texts of a section by name, each a paragraph of lines."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for names, text in _ENTRY.findall(_sections(owner).get(section, "")):
-        found.update(dict.fromkeys(names.split(", "), text.replace("\n        ", "\n")))
-    return found
+        entries.update(dict.fromkeys(names.split(", "), text.replace("\n        ", "\n")))
+    return entries
 
 
 def argument_texts(op: type[Operator]) -> dict[str, str]:
     """The texts of inputs and parameters by name, including those of base classes."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for owner in reversed(op.__mro__):
-        found.update(_entries(owner, "Args"))
-    return found
+        texts.update(_entries(owner, "Args"))
+    return texts
 
 
 def summary(op: type[Operator]) -> str:

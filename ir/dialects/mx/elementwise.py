@@ -245,11 +245,11 @@ class ScalarOperator(Elementwise):
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         return [self._dtype(inputs[0])]
 
-    def _dtype(self, given: DType) -> DType:
+    def _dtype(self, dtype: DType) -> DType:
         """The array's dtype; for integer arrays float64 if `is_int` is false, and int64 for booleans."""
-        if given.is_float:
-            return given
-        return DType.F64 if not self.is_int else DType.I64 if given is DType.BOOL else given
+        if dtype.is_float:
+            return dtype
+        return DType.F64 if not self.is_int else DType.I64 if dtype is DType.BOOL else dtype
 
     def operand(self, b: MxBuilder, x: Value) -> Value:
         """The array, cast to the dtype of the result."""
@@ -268,8 +268,8 @@ def _declare_unary(name: str, function: str, doc: str, formula: str, aliases: tu
 
     text = f"{doc}\n\n    output = {formula}\n\nReturns:\n    An array of data's shape."
     if name in _UNARY_EXAMPLES:
-        given, result = _UNARY_EXAMPLES[name]
-        text += f"\nExample:\n    >>> nd.{name}(nd.array({given})).asnumpy().round(3)"
+        example, result = _UNARY_EXAMPLES[name]
+        text += f"\nExample:\n    >>> nd.{name}(nd.array({example})).asnumpy().round(3)"
         text += f"\n    array({result}, dtype=float32)"
     declare(name, Elementwise, {"__doc__": text, "decompose": decompose}, aliases)
 

@@ -71,8 +71,8 @@ def adjust_hue(b: MxBuilder, image: Value, turn: Value) -> Value:
     hue, low, high = _hue(b, x)
     hue = b.add(hue, b.mul(b.spread(turn, hue), 6.0))
     channels = [_channel(b, b.add(hue, shift), low, high) for shift in (2.0, 0.0, -2.0)]
-    found = b.concat([b.expand_dims(c, 2) for c in channels], 2)
-    return _narrow(b, b.mul(found, 255.0), image.type.dtype)
+    adjusted = b.concat([b.expand_dims(c, 2) for c in channels], 2)
+    return _narrow(b, b.mul(adjusted, 255.0), image.type.dtype)
 
 
 def _hue(b: MxBuilder, x: Value) -> tuple[Value, Value, Value]:

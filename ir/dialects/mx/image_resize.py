@@ -122,8 +122,8 @@ def resize(b: MxBuilder, x: Value, axes: tuple[int, int], size: tuple[int, int],
         if old[0] % size[0] == old[1] % size[1] == 0:
             return _average_bytes(b, x, axes, rows, columns)
     wide = b.cast(x, DType.F64 if x.type.dtype is DType.F64 else DType.F32)
-    found = _blend(b, _blend(b, wide, axes[1], columns), axes[0], rows)
-    return b.cast(found, x.type.dtype) if x.type.dtype.is_float else _bounded(b, b.rint(found), x.type.dtype)
+    resized = _blend(b, _blend(b, wide, axes[1], columns), axes[0], rows)
+    return b.cast(resized, x.type.dtype) if x.type.dtype.is_float else _bounded(b, b.rint(resized), x.type.dtype)
 
 
 def _bounded(b: MxBuilder, x: Value, dtype: DType) -> Value:
@@ -152,21 +152,21 @@ def _blend_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, colu
     wide = _blend(b, b.cast(x, DType.I32), axes[1], _fixed(columns))
     total = _blend(b, wide, axes[0], _fixed(rows))
     half = 1 << (2 * _BITS - 1)
-    found = _bounded(b, b.shift_right(b.add(total, half), 2 * _BITS), DType.U8)
-    return _in_eights(b, found, wide, axes, rows) if len(rows[0]) == 4 else found
+    blended = _bounded(b, b.shift_right(b.add(total, half), 2 * _BITS), DType.U8)
+    return _in_eights(b, blended, wide, axes, rows) if len(rows[0]) == 4 else blended
 
 
-def _in_eights(b: MxBuilder, found: Value, wide: Value, axes: tuple[int, int], rows: Taps) -> Value:
-    """`found` in the last elements of each row. In the elements before them, OpenCV sums the rows of a cubic
+def _in_eights(b: MxBuilder, blended: Value, wide: Value, axes: tuple[int, int], rows: Taps) -> Value:
+    """`blended` in the last elements of each row. In the elements before them, OpenCV sums the rows of a cubic
     interpolation in float32, eight elements at a time, and rounds halves to even."""
-    shape = found.type.shape
+    shape = blended.type.shape
     width = prod(shape[axes[1] :])
     in_vectors = (np.arange(width) < width - width % 8).reshape(shape[axes[1] :])
     positions, weights = _fixed(rows)
     scaled = positions, weights.astype(np.float32) * np.float32(2.0 ** (-2 * _BITS))
     sums = _bounded(b, b.rint(_blend(b, b.cast(wide, DType.F32), axes[0], scaled)), DType.U8)
     mask = b.broadcast(b.constant(in_vectors), shape, tuple(range(axes[1], len(shape))))
-    return b.select(mask, sums, found)
+    return b.select(mask, sums, blended)
 
 
 def _average_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:

@@ -247,8 +247,8 @@ class GatherND(Operator):
 
     def operands_problem(self, operands: list[np.ndarray]) -> str | None:
         data, indices = operands
-        for axis, (extent, found) in enumerate(zip(data.shape, indices, strict=False)):
-            outside = found[(found < -extent) | (found > extent - 1)]
+        for axis, (extent, coordinates) in enumerate(zip(data.shape, indices, strict=False)):
+            outside = coordinates[(coordinates < -extent) | (coordinates > extent - 1)]
             if outside.size:
                 return f"index {outside[0]:g} is out of bounds for axis {axis} with size {extent}"
         return None

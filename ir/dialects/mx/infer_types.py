@@ -100,7 +100,7 @@ def _step_dtypes(known: Inference, use: Use) -> list[int]:
     except (TypeError, ValueError) as error:
         raise InferenceError(f"{_described(use)}: {error}") from error
     if predicted is not None:
-        outputs = [have or found for have, found in zip(outputs, predicted, strict=False)]
+        outputs = [have or inferred for have, inferred in zip(outputs, predicted, strict=False)]
     return _record(known.dtypes, (*use.inputs, *use.outputs), (*inputs, *outputs))
 
 
@@ -133,13 +133,13 @@ def _check(known: Inference, use: Use) -> None:
     shapes = [known.shapes.get(v) for v in use.inputs]
     if not use.inputs or use.op.sized_by_values or not all(is_known(s) for s in shapes):
         return
-    found = [known.shapes.get(v) for v in use.outputs]
+    of_outputs = [known.shapes.get(v) for v in use.outputs]
     try:
         results = _apply(use.op, [s for s in shapes if is_known(s)], [known.dtypes.get(v) for v in use.inputs])
-        for shape, result in zip(found, results, strict=False):
+        for shape, result in zip(of_outputs, results, strict=False):
             unify(shape, result.shape)
     except (TypeError, ValueError, GraphError, IndexError) as error:
-        raise InferenceError(_explain(use, (*shapes, *found), error)) from error
+        raise InferenceError(_explain(use, (*shapes, *of_outputs), error)) from error
 
 
 def _infer_outputs(known: Inference, use: Use, inputs: Sequence[PartialShape], outputs: list[PartialShape]) -> None:
@@ -170,13 +170,13 @@ def _probe(op: Operator, shapes: Sequence[Extents], dtypes: Sequence[DType | Non
 
     If a substitute does not fit (a larger window, parts that do not divide it), nothing is known.
     """
-    found: list[tuple[TensorType, ...]] = []
+    samples: list[tuple[TensorType, ...]] = []
     for extent in op.probe_extents:
         try:
-            found.append(_apply(op, [tuple(extent if n is UNKNOWN else n for n in s) for s in shapes], dtypes))
+            samples.append(_apply(op, [tuple(extent if n is UNKNOWN else n for n in s) for s in shapes], dtypes))
         except (TypeError, ValueError, GraphError, IndexError):
             return [None] * op.num_outputs
-    return [_agreement([t.shape for t in types]) for types in zip(*found, strict=True)]
+    return [_agreement([t.shape for t in types]) for types in zip(*samples, strict=True)]
 
 
 def _agreement(shapes: Sequence[Shape]) -> PartialShape:
@@ -185,10 +185,10 @@ def _agreement(shapes: Sequence[Shape]) -> PartialShape:
     return tuple(extents[0] if len(set(extents)) == 1 else UNKNOWN for extents in zip(*shapes, strict=True))
 
 
-def _record(table: dict[int, _T], values: Sequence[int], found: Sequence[_T]) -> list[int]:
+def _record(table: dict[int, _T], values: Sequence[int], inferred: Sequence[_T]) -> list[int]:
     """Enter what was found. Returns the values that changed."""
     changed: list[int] = []
-    for value, new in zip(values, found, strict=False):
+    for value, new in zip(values, inferred, strict=False):
         if table.get(value) != new:
             table[value] = new
             changed.append(value)
@@ -205,8 +205,8 @@ def _resolved(known: Inference, use: Use) -> Use:
 
 def _explain(use: Use, shapes: Sequence[PartialShape], error: Exception) -> str:
     names = (*use.op.input_names(len(use.inputs)), *use.op.output_names())
-    given = {n: shape_text(s) for n, s in zip(names, shapes, strict=False) if s is not None}
-    return f"{_described(use)}: {error}{operands_text(given)}"
+    known = {n: shape_text(s) for n, s in zip(names, shapes, strict=False) if s is not None}
+    return f"{_described(use)}: {error}{operands_text(known)}"
 
 
 def _described(use: Use) -> str:

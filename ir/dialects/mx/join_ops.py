@@ -58,10 +58,10 @@ class Concat(Operator):
         assert out is not None
         if extents.count(UNKNOWN) == 1 and out[axis] is not UNKNOWN:
             missing = extents.index(UNKNOWN)
-            found = inputs[missing]
-            assert found is not None
+            shape = inputs[missing]
+            assert shape is not None
             rest = sum(n for n in extents if n is not UNKNOWN)
-            inputs[missing] = (*found[:axis], out[axis] - rest, *found[axis + 1 :])
+            inputs[missing] = (*shape[:axis], out[axis] - rest, *shape[axis + 1 :])
         outputs[0] = unify(out, (*out[:axis], sum(extents), *out[axis + 1 :]))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:

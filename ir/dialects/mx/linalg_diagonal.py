@@ -48,8 +48,8 @@ def diagonal_of(b: MxBuilder, x: Value, count: int, offset: int) -> Value:
 
 def _at(b: MxBuilder, x: Value, places: np.ndarray, batch: int) -> Value:
     """The elements of each matrix at positions (row, column)."""
-    found = b.gather(x, b.constant(places), (batch, batch + 1))
-    return b.transpose(found, (*range(1, batch + 1), 0))
+    elements = b.gather(x, b.constant(places), (batch, batch + 1))
+    return b.transpose(elements, (*range(1, batch + 1), 0))
 
 
 def not_scalar(b: MxBuilder, x: Value) -> Value:

@@ -48,24 +48,24 @@ _GRADIENTS = {
 }
 
 
-def monitored_names(op: Operator, given: int) -> tuple[str, ...]:
-    """The names of the `given` inputs. They are numbered for operators without FListInputNames in MXNet: weight
+def monitored_names(op: Operator, passed: int) -> tuple[str, ...]:
+    """The names of the `passed` inputs. They are numbered for operators without FListInputNames in MXNet: weight
     updates, and most operators with one input."""
     first = type(op).inputs[0] if type(op).inputs else ""
     plain = type(op).inputs == ("data",) and op.mx_name() not in _NAMED
     if plain or first == "weight":
-        return tuple(f"input{i}" for i in range(given))
-    return op.input_names(given)
+        return tuple(f"input{i}" for i in range(passed))
+    return op.input_names(passed)
 
 
-def monitored_gradients(op: Operator, positions: Sequence[int], given: int) -> tuple[str, ...]:
-    """What follows a node's name in the names of the gradients by the inputs at `positions`, all but states, of `given`
-    inputs. They are numbered for most operators."""
+def monitored_gradients(op: Operator, positions: Sequence[int], passed: int) -> tuple[str, ...]:
+    """What follows a node's name in the names of the gradients by the inputs at `positions`, all but states, of
+    `passed` inputs. They are numbered for most operators."""
     name = op.mx_name()
     if name in _GRADIENTS:
         return _GRADIENTS[name]
     if name in _GRADIENTS_BY_INPUT:
-        names = op.input_names(given)
+        names = op.input_names(passed)
         return tuple(f"_backward_{names[i]}" for i in positions)
     if len(positions) == 1:
         return ("_backward_output",)

@@ -187,12 +187,12 @@ class LeakyReLU(Operator):
     def _gamma(self, b: MxBuilder, x: Value, gamma: Value) -> Value:
         """gamma in the shape of x. Its axes are matched with axes 1 and 0 of x, starting from the last: each matches
         the first axis with its extent, or any axis if its extent is 1."""
-        shape, given = x.type.shape, list(gamma.type.shape)
+        shape, rest = x.type.shape, list(gamma.type.shape)
         extents = [1] * len(shape)
         for axis in range(min(1, len(shape) - 1), -1, -1):
-            if given and given[-1] in (1, shape[axis]):
-                extents[axis] = given.pop()
-        if given:
+            if rest and rest[-1] in (1, shape[axis]):
+                extents[axis] = rest.pop()
+        if rest:
             raise ValueError(f"gamma of shape {gamma.type.shape} does not broadcast to the first axes of {shape}")
         return b.broadcast_to(b.reshape(gamma, tuple(extents)), shape)
 
@@ -297,13 +297,13 @@ class SmoothL1(Elementwise):
     scalar: Float = 1.0
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        given, square = inputs[0], self.scalar * self.scalar
-        x = given if given.type.dtype.is_float else b.cast(given, DType.F32)
+        data, square = inputs[0], self.scalar * self.scalar
+        x = data if data.type.dtype.is_float else b.cast(data, DType.F32)
         small = b.mul(b.mul(x, x), 0.5 * square)
         if not square:  # no element is large
-            return b.cast(small, given.type.dtype)
+            return b.cast(small, data.type.dtype)
         large = b.sub(b.abs(x), 0.5 / square)
-        return b.cast(b.select(b.lt(b.abs(x), 1 / square), small, large), given.type.dtype)
+        return b.cast(b.select(b.lt(b.abs(x), 1 / square), small, large), data.type.dtype)
 
 
 @operator("Dropout", aliases=("_npx_dropout",))

@@ -228,13 +228,13 @@ class Deconvolution(_ConvolutionBase):
         adj = self.adj or (0,) * len(self.kernel)
         if not any(self.target_shape):
             return list(zip(self.padding, adj, strict=True))
-        found: list[tuple[int, int]] = []
+        padding: list[tuple[int, int]] = []
         for n, k, s, target in zip(spatial, self.extents, self.strides, self.target_shape, strict=True):
             surplus = s * (n - 1) + k - target
             if surplus < 0:
                 raise ValueError(f"target_shape {self.target_shape} is too large for input {spatial}")
-            found.append(((surplus + 1) // 2, surplus % 2))
-        return found
+            padding.append(((surplus + 1) // 2, surplus % 2))
+        return padding
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, w, *bias = inputs

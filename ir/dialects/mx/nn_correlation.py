@@ -68,8 +68,10 @@ class Correlation(Operator):
         reach = self.max_displacement // self.stride2
         moves = np.arange(-reach, reach + 1) * self.stride2 + begin
         aside = b.take(second, b.constant(moves[:, None] + np.arange(width)), 2)  # (N, H, moves, width, C)
-        found = [self._compared(b, still, b.slice_axis(aside, 1, move, move + height)) for move in moves.tolist()]
-        return b.concat(found, 1), first, second
+        correlations = [
+            self._compared(b, still, b.slice_axis(aside, 1, move, move + height)) for move in moves.tolist()
+        ]
+        return b.concat(correlations, 1), first, second
 
     def _extent(self, padded: int) -> int:
         """The number of windows that fit with all displacements."""

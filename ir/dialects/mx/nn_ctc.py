@@ -121,11 +121,11 @@ class CTCLoss(Operator):
 
     def _lengths(self, b: MxBuilder, inputs: tuple[Value, ...]) -> tuple[Value, Value]:
         """The lengths of each sequence and each label, (B,) of I32."""
-        given = [b.cast(v, DType.I32) for v in inputs[2:]]
+        lengths = [b.cast(v, DType.I32) for v in inputs[2:]]
         steps, batch, _ = inputs[0].type.shape
-        of_data = given.pop(0) if self.use_data_lengths else b.full((batch,), steps, DType.I32)
+        of_data = lengths.pop(0) if self.use_data_lengths else b.full((batch,), steps, DType.I32)
         if self.use_label_lengths:
-            return of_data, given.pop(0)
+            return of_data, lengths.pop(0)
         letters = b.cast(b.ne(b.cast(inputs[1], DType.I32), self._padding), DType.I32)
         return of_data, b.sum(b.cumulative(ReduceOp.MUL, letters, 1), (1,))
 

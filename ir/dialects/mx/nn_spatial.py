@@ -54,8 +54,8 @@ class UpSampling(Operator):
     num_args: Int
     workspace: Natural = 512
 
-    def variadic_count(self, given: int | None) -> int:
-        return 2 if self.sample_type == "bilinear" else super().variadic_count(given)
+    def variadic_count(self, passed: int | None) -> int:
+        return 2 if self.sample_type == "bilinear" else super().variadic_count(passed)
 
     def variadic_names(self, count: int) -> list[str]:
         return ["data", "weight"] if self.sample_type == "bilinear" else super().variadic_names(count)
@@ -153,7 +153,7 @@ class BilinearResize2D(Operator):
             x = interpolate(b, x, axis, extent, self.align_corners)
         return x
 
-    def _extent(self, n: int, given: int, scale: float | None) -> int:
+    def _extent(self, n: int, fixed: int, scale: float | None) -> int:
         odd = n % 2
         match self.mode:
             case "odd_scale":
@@ -168,7 +168,7 @@ class BilinearResize2D(Operator):
             case "to_odd_up":
                 return n + 1 - odd
             case _:
-                return given if scale is None else int(n * scale)
+                return fixed if scale is None else int(n * scale)
 
 
 @operator("_contrib_AdaptiveAvgPooling2D")

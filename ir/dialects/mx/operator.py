@@ -109,23 +109,23 @@ class Operator(Declared, Op):
         ignores them, but `attrs` returns them (`zeros_like(x, dtype="int32")` has the dtype of x).
         """
         try:
-            made = cls(**attrs if cls.fields() else {})
+            operator = cls(**attrs if cls.fields() else {})
         except Refused as error:
             raise ValueError("; ".join(_explain(cls, problem) for problem in error.problems)) from None
-        made.check()
-        vars(made)["_given"] = {key: attribute_text(value) for key, value in attrs.items()}
-        return made
+        operator.check()
+        vars(operator)["_attribute_texts"] = {key: attribute_text(value) for key, value in attrs.items()}
+        return operator
 
     def check(self) -> None:
         """ValueError if parameters contradict each other; called by `parse`."""
 
     def attrs(self) -> dict[str, str]:
         """The explicitly passed parameters as MXNet writes them into JSON, sorted by name."""
-        given: dict[str, str] | None = self.__dict__.get("_given")
-        if given is None:
+        texts: dict[str, str] | None = self.__dict__.get("_attribute_texts")
+        if texts is None:
             fields = type(self).fields().items()
-            given = {f.name: str(getattr(self, name)) for name, f in fields if getattr(self, name) != f.default}
-        return dict(sorted(given.items()))
+            texts = {f.name: str(getattr(self, name)) for name, f in fields if getattr(self, name) != f.default}
+        return dict(sorted(texts.items()))
 
     def attributes(self) -> dict[str, Attribute]:
         """All parameters, including defaults; None is the text "None"."""
@@ -147,21 +147,21 @@ class Operator(Declared, Op):
         """True if these parameters require the optional input `name`."""
         return True
 
-    def input_names(self, given: int | None = None) -> tuple[str, ...]:
-        """Names of the inputs; `given` is the number of inputs of a variadic operator, if the parameters lack it."""
+    def input_names(self, passed: int | None = None) -> tuple[str, ...]:
+        """Names of the inputs; `passed` is the number of inputs of a variadic operator, if the parameters lack it."""
         names: list[str] = []
         for declared in type(self).inputs:
             plain = declared.rstrip("?*!")
             if declared.endswith("*"):
-                names += self.variadic_names(self.variadic_count(given))
+                names += self.variadic_names(self.variadic_count(passed))
             elif "?" not in declared or self.has_input(plain):
                 names.append(plain)
         return tuple(names)
 
-    def variadic_count(self, given: int | None) -> int:
+    def variadic_count(self, passed: int | None) -> int:
         """The number of inputs that replace the variadic one."""
         count = getattr(self, type(self).variadic, None)
-        return count if given is None and count is not None else given or 0
+        return count if passed is None and count is not None else passed or 0
 
     def variadic_names(self, count: int) -> list[str]:
         """Names of the inputs that replace the variadic one."""
@@ -222,21 +222,21 @@ class Operator(Declared, Op):
                 expected = first[1].full_name
                 raise TypeError(f"{name} should be {expected} like {first[0]}, got {dtype.full_name}")
 
-    def require_count(self, given: int) -> None:
-        """ValueError if the parameter with the number of inputs of a variadic operator differs from `given`."""
+    def require_count(self, passed: int) -> None:
+        """ValueError if the parameter with the number of inputs of a variadic operator differs from `passed`."""
         count = (
             getattr(self, type(self).variadic, None) if type(self).inputs[:1] and "*" in type(self).inputs[-1] else None
         )
-        if count is not None and self.variadic_count(None) != given:
-            raise ValueError(f"{type(self).variadic}={count} does not match the {given} arrays passed")
+        if count is not None and self.variadic_count(None) != passed:
+            raise ValueError(f"{type(self).variadic}={count} does not match the {passed} arrays passed")
 
-    def require_inputs(self, given: int) -> None:
-        """ValueError unless these parameters require `given` inputs."""
-        self.require_count(given)
-        names = self.input_names(given)
-        if len(names) != given:
+    def require_inputs(self, passed: int) -> None:
+        """ValueError unless these parameters require `passed` inputs."""
+        self.require_count(passed)
+        names = self.input_names(passed)
+        if len(names) != passed:
             listed = f" ({', '.join(names)})" if names else ""
-            raise ValueError(f"takes {len(names)} inputs{listed}, got {given}")
+            raise ValueError(f"takes {len(names)} inputs{listed}, got {passed}")
 
     def require_shapes(self, types: Sequence[TensorType]) -> None:
         """ValueError if the operands' shapes do not fit the parameters or each other."""
@@ -288,10 +288,10 @@ class Operator(Declared, Op):
 
     def resolved(self, **values: Any) -> Operator:
         """The operator with the parameters that `resolve` found."""
-        made = self.with_values(**values)
-        vars(made).pop("_given", None)  # the old texts of the parameters
-        vars(made)["_unresolved"] = self
-        return made
+        operator = self.with_values(**values)
+        vars(operator).pop("_attribute_texts", None)  # the old texts of the parameters
+        vars(operator)["_unresolved"] = self
+        return operator
 
     @property
     def unresolved(self) -> Operator:
@@ -349,18 +349,18 @@ class Operator(Declared, Op):
         self.require_dtypes(types)
         self.require_shapes(types)
         try:
-            made = self.to_core(b, *inputs)
+            results = self.to_core(b, *inputs)
         except ArithmeticError as error:  # division by a parameter or an extent of 0
             raise ValueError(f"parameters and shapes do not fit: {error}") from error
         except GraphError as error:
             raise ValueError(error.reason) from error
         except IndexError as error:
             raise ValueError(_TOO_FEW_AXES) from error
-        if any(n < 0 for v in made for n in v.type.shape):
+        if any(n < 0 for v in results for n in v.type.shape):
             raise ValueError(
-                f"the result would have the shape {next(v.type.shape for v in made if min(v.type.shape) < 0)}"
+                f"the result would have the shape {next(v.type.shape for v in results if min(v.type.shape) < 0)}"
             )
-        return made
+        return results
 
 
 class Elementwise(Operator):
@@ -418,19 +418,19 @@ def _declaring_module() -> str:
 
 def find(name: str) -> type[Operator] | None:
     """The operator with this name or alias, or None; imports only the file that declares it."""
-    found = _REGISTRY.get(name)
-    if found is None and name in FAMILY_OF:
+    registered = _REGISTRY.get(name)
+    if registered is None and name in FAMILY_OF:
         import_module(f".{FAMILY_OF[name]}", __package__)
-        found = _REGISTRY.get(name)
-    return found
+        registered = _REGISTRY.get(name)
+    return registered
 
 
 def lookup(name: str) -> type[Operator]:
     """The operator with this name or alias; KeyError if it is not declared."""
-    found = find(name)
-    if found is None:
+    registered = find(name)
+    if registered is None:
         raise KeyError(f"{name!r}: no such operator is declared")
-    return found
+    return registered
 
 
 def all_operators() -> tuple[type[Operator], ...]:
@@ -470,8 +470,8 @@ def _printable(value: Any) -> Attribute:
     return str(cast("object", value)) if missing else cast("Attribute", value)
 
 
-def _among(allowed: str, given: object) -> str:
-    hint = suggestion(str(given), _QUOTED.findall(allowed))
+def _among(allowed: str, value: object) -> str:
+    hint = suggestion(str(value), _QUOTED.findall(allowed))
     return f"{hint.strip()} Valid values are {allowed}" if hint else f"valid values are {allowed}"
 
 

@@ -59,16 +59,16 @@ class MultiUpdate(Operator):
         """The number of weights."""
         return getattr(self, type(self).counter)
 
-    def require_count(self, given: int) -> None:
+    def require_count(self, passed: int) -> None:
         if self.count < 1:
             raise ValueError(f"{self.mx_name()}: {type(self).counter}={self.count} must be positive")
-        super().require_count(given)
+        super().require_count(passed)
         for name in type(self).plural.values():
-            found: tuple[float, ...] | None = getattr(self, name, None)
-            if found is not None and len(found) != self.count:
-                raise ValueError(f"{self.mx_name()}: {name} has {len(found)} numbers for {self.count} weights")
+            numbers: tuple[float, ...] | None = getattr(self, name, None)
+            if numbers is not None and len(numbers) != self.count:
+                raise ValueError(f"{self.mx_name()}: {name} has {len(numbers)} numbers for {self.count} weights")
 
-    def input_names(self, given: int | None = None) -> tuple[str, ...]:
+    def input_names(self, passed: int | None = None) -> tuple[str, ...]:
         return (*(f"{kind}_{i}" for i in range(self.count) for kind in self.kinds), *self.last)
 
     def output_names(self) -> tuple[str, ...]:
@@ -262,7 +262,7 @@ class _OfArrays(Operator):
     inputs = ("data*",)
     variadic = ""
 
-    def input_names(self, given: int | None = None) -> tuple[str, ...]:
+    def input_names(self, passed: int | None = None) -> tuple[str, ...]:
         return tuple(f"array_{i}" for i in range(self.num_arrays))
 
     def check(self) -> None:
@@ -300,10 +300,10 @@ class MultiSumSq(_OfArrays):
 def _all_finite(b: MxBuilder, inputs: Sequence[Value]) -> Value:
     """(1,), float32: 1 if every element is finite, else 0."""
     verdicts = [b.reshape(b.reduce(ReduceOp.AND, b.is_finite(x)), (1,)) for x in inputs]
-    found = verdicts[0]
+    all_finite = verdicts[0]
     for other in verdicts[1:]:
-        found = b.and_(found, other)
-    return b.cast(found, DType.F32)
+        all_finite = b.and_(all_finite, other)
+    return b.cast(all_finite, DType.F32)
 
 
 @operator("multi_all_finite")

@@ -39,7 +39,7 @@ class WeightUpdate(Operator):
     def declared(self) -> Rule:
         return RULES[self.rule]
 
-    def input_names(self, given: int | None = None) -> tuple[str, ...]:
+    def input_names(self, passed: int | None = None) -> tuple[str, ...]:
         copy = ("weight32",) if self.mixed else ()
         return ("weight", "grad", *self.declared.states, *copy, *self.declared.numbers)
 

@@ -117,9 +117,9 @@ def _spread(b: MxBuilder, op: Operator, parameter: Value, x: Value) -> Value:
 
 def _declare_density(kind: str, parameters: tuple[str, ...], function: LogDensity, what: str) -> None:
     def decompose(self: Density, b: MxBuilder, *inputs: Value) -> Value:
-        x, *given = inputs
+        x, *parameters_of_density = inputs
         x = b.stop_gradient(x) if kind in _COUNTS else x
-        return self.finish(b, function(b, x, *(_spread(b, self, p, x) for p in given)))
+        return self.finish(b, function(b, x, *(_spread(b, self, p, x) for p in parameters_of_density)))
 
     arguments = "".join(f"    {name}: {_ARGUMENTS[name]}\n" for name in parameters)
     doc = f"The density of {what}.\n\nArgs:\n{arguments}"

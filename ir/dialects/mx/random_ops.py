@@ -209,9 +209,9 @@ def _declare_like(kind: str, parameters: Parameters, doc: str, function: Draw) -
 
 def _declare_sample(kind: str, doc: str, function: Draw) -> None:
     def decompose(self: _Sample, b: MxBuilder, *inputs: Value) -> Value:
-        given = inputs[0].type
-        shape = given.shape + self.shape
-        axes = tuple(range(given.rank))
+        parameter = inputs[0].type
+        shape = parameter.shape + self.shape
+        axes = tuple(range(parameter.rank))
         values = function(b, shape, [b.broadcast(b.cast(p, DType.F32), shape, axes) for p in inputs])
         return b.cast(values, DType.from_numpy(self.dtype or "float32"))
 

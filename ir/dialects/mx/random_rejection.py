@@ -47,11 +47,11 @@ def until_accepted(b: MxBuilder, active: Value, parameters: Sequence[Value], pro
     missing, *_ = [condition.input(t) for t in types]
     goes_on = condition.build([condition.any(missing)])
     body = _RoundBuilder("round")
-    missing, kept, *given = [body.input(t) for t in types]
-    candidate, accepted = propose(body, active.type.shape, given)
+    missing, kept, *parameters_of_step = [body.input(t) for t in types]
+    candidate, accepted = propose(body, active.type.shape, parameters_of_step)
     taken = body.and_(missing, accepted)
     still = body.and_(missing, body.not_(accepted))
-    step = body.build([body.later_key(), still, body.select(taken, candidate, kept), *given])
+    step = body.build([body.later_key(), still, body.select(taken, candidate, kept), *parameters_of_step])
     nothing = b.full(active.type.shape, float("nan"))
     return b.while_(goes_on, step, b.random_key(), active, nothing, *parameters)[2]
 
@@ -72,9 +72,9 @@ def gamma(b: MxBuilder, shape: Shape, alpha: Value, beta: Value) -> Value:
     valid = b.and_(b.gt(alpha, 0), b.is_finite(alpha))
     small = b.lt(alpha, 1)
     raised = b.select(small, b.add(alpha, 1.0), alpha)  # gamma(a) = gamma(a + 1) * uniform ^ (1 / a)
-    found = until_accepted(b, valid, [b.sub(raised, 1 / 3)], _propose_gamma)
+    drawn = until_accepted(b, valid, [b.sub(raised, 1 / 3)], _propose_gamma)
     shrink = b.pow(draw.uniform_open(b, shape), b.div(1.0, alpha))
-    return b.mul(b.select(small, b.mul(found, shrink), found), beta)
+    return b.mul(b.select(small, b.mul(drawn, shrink), drawn), beta)
 
 
 def _propose_poisson(b: MxBuilder, shape: Shape, parameters: list[Value]) -> tuple[Value, Value]:
@@ -98,8 +98,8 @@ def _log_poisson(b: MxBuilder, lam: Value, k: Value) -> Value:
     d = b.div(b.sub(n, lam), lam)
     power = b.mul(lam, b.sub(d, b.mul(b.add(d, 1.0), b.log1p(d))))
     series = b.div(b.sub(1 / 12, b.div(1 / 360, b.mul(n, n))), n)
-    found = b.sub(b.sub(power, b.mul(b.log(b.mul(n, 2 * np.pi)), 0.5)), series)
-    return b.select(b.lt(k, 1), b.neg(lam), found)
+    approximation = b.sub(b.sub(power, b.mul(b.log(b.mul(n, 2 * np.pi)), 0.5)), series)
+    return b.select(b.lt(k, 1), b.neg(lam), approximation)
 
 
 def poisson(b: MxBuilder, shape: Shape, lam: Value) -> Value:
@@ -164,5 +164,5 @@ def distinct(b: MxBuilder, shape: Shape, one: Callable[[MxBuilder, Shape], Value
         ]
     )
     nothing = b.full((rows,), 0, DType.I64)
-    found = b.while_(goes_on, step, b.random_key(), b.full(shape, 0, DType.I64), nothing, nothing)
-    return found[1], found[3]
+    results = b.while_(goes_on, step, b.random_key(), b.full(shape, 0, DType.I64), nothing, nothing)
+    return results[1], results[3]

@@ -206,8 +206,8 @@ class _ArgOperator(Operator):
         """Positions along the axis in x's dtype, as in MXNet: they are rounded or truncated to fit the dtype."""
         shape = x.type.shape
         if self.axis is None:
-            found = b.arg_reduce(kind, b.reshape(x, (x.type.size,)), 0)
-            return b.reshape(b.cast(found, x.type.dtype), (1,) * len(shape) if self.keepdims else (1,))
+            position = b.arg_reduce(kind, b.reshape(x, (x.type.size,)), 0)
+            return b.reshape(b.cast(position, x.type.dtype), (1,) * len(shape) if self.keepdims else (1,))
         axis = normalize_axis(self.axis, len(shape))
         left = (
             tuple(1 if i == axis else n for i, n in enumerate(shape))
@@ -297,8 +297,8 @@ class CumSum(Operator):
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         return [self._dtype(inputs[0])]
 
-    def _dtype(self, given: DType) -> DType:
+    def _dtype(self, dtype: DType) -> DType:
         """`dtype`, or the array's dtype; int64 for booleans."""
         if self.dtype:
             return DType.from_numpy(self.dtype)
-        return DType.I64 if given is DType.BOOL else given
+        return DType.I64 if dtype is DType.BOOL else dtype

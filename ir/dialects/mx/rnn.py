@@ -163,14 +163,14 @@ class RNN(Operator):
         finals: list[tuple[Value, ...]] = []
         for layer in range(self.num_layers):
             x = self._drop(b, x) if layer else x
-            found: list[Value] = []
+            outputs_of_directions: list[Value] = []
             for direction in range(self.directions):
                 index = layer * self.directions + direction
                 start = tuple(_row(b, s, index) for s in states)
                 out, last = self._run(b, x, weights[index], start, length, direction == 1)
-                found.append(out)
+                outputs_of_directions.append(out)
                 finals.append(last)
-            x = b.concat(found, 2) if len(found) > 1 else found[0]
+            x = b.concat(outputs_of_directions, 2) if len(outputs_of_directions) > 1 else outputs_of_directions[0]
         if not self.state_outputs:
             return (x,)
         stacked = (b.concat([b.expand_dims(v, 0) for v in column], 0) for column in zip(*finals, strict=True))

@@ -34,9 +34,9 @@ def _corner(b: MxBuilder, pixels: Value, width: int, y: Value, x: Value, weight:
     h, w = pixels.type.shape[1] // width, width
     inside = b.and_(b.and_(b.ge(y, 0), b.le(y, h - 1)), b.and_(b.ge(x, 0), b.le(x, w - 1)))
     below, aside = (b.cast(b.minimum(b.maximum(v, 0), n - 1), DType.I32) for v, n in ((y, h), (x, w)))
-    found = b.gather(pixels, b.expand_dims(b.add(b.mul(below, w), aside), 2), (1,), 1)
+    corner = b.gather(pixels, b.expand_dims(b.add(b.mul(below, w), aside), 2), (1,), 1)
     kept = b.select(inside, weight, b.full_like(weight, 0))
-    return b.mul(found, b.broadcast(kept, found.type.shape, (0, 1)))
+    return b.mul(corner, b.broadcast(kept, corner.type.shape, (0, 1)))
 
 
 def sample_at(b: MxBuilder, data: Value, y: Value, x: Value) -> Value:

@@ -37,12 +37,12 @@ def reshaped(shape: Shape, target: Shape, reverse: bool = False) -> Shape:
     """
     if reverse:
         return reshaped(shape[::-1], _reversed_codes(target))[::-1]
-    made: list[int] = []
+    extents: list[int] = []
     rest = list(shape)
     codes = list(target)
     while codes:
-        made += _next_extents(codes, rest, shape, target)
-    return _infer_missing(made, prod(shape), shape, target)
+        extents += _next_extents(codes, rest, shape, target)
+    return _infer_missing(extents, prod(shape), shape, target)
 
 
 def _reversed_codes(target: Shape) -> Shape:
@@ -88,15 +88,15 @@ def _split(extent: int, left: int, right: int) -> list[int]:
     return [left, right]
 
 
-def _infer_missing(made: list[int], size: int, shape: Shape, target: Shape) -> Shape:
-    if made.count(-1) > 1:
+def _infer_missing(extents: list[int], size: int, shape: Shape, target: Shape) -> Shape:
+    if extents.count(-1) > 1:
         raise ValueError(f"cannot reshape {shape} to {target}: more than one -1")
-    known = prod(n for n in made if n != -1)
-    if -1 in made and known:
-        made[made.index(-1)] = size // known
-    if -1 in made or prod(made) != size:
+    known = prod(n for n in extents if n != -1)
+    if -1 in extents and known:
+        extents[extents.index(-1)] = size // known
+    if -1 in extents or prod(extents) != size:
         raise ValueError(f"cannot reshape array of size {size} into shape {target}")
-    return tuple(made)
+    return tuple(extents)
 
 
 @operator("Reshape", aliases=("reshape",))
@@ -133,21 +133,21 @@ class Reshape(Operator):
             inputs[0] = tuple(either(n, prod(out) // rest if rest else UNKNOWN) for n in data)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        given = inputs[0].type.shape
+        own = inputs[0].type.shape
         if self.shape:
-            return b.reshape(inputs[0], reshaped(given, self.shape, self.reverse))
-        if not self.target_shape and prod(given) != 1:
+            return b.reshape(inputs[0], reshaped(own, self.shape, self.reverse))
+        if not self.target_shape and prod(own) != 1:
             raise ValueError("Reshape requires the parameter shape")
-        return b.reshape(inputs[0], self._old_style(given))
+        return b.reshape(inputs[0], self._old_style(own))
 
-    def _old_style(self, given: Shape) -> Shape:
+    def _old_style(self, own: Shape) -> Shape:
         """`target_shape` with at most one 0, which is inferred; `keep_highest` copies the first extent."""
         target = list(self.target_shape)
         if self.keep_highest:
-            target[0] = given[0]
+            target[0] = own[0]
         if 0 in target:
             missing = target.index(0)
-            target[missing] = prod(given) // prod(n for i, n in enumerate(target) if i != missing)
+            target[missing] = prod(own) // prod(n for i, n in enumerate(target) if i != missing)
         return tuple(target)
 
 
@@ -398,9 +398,9 @@ class Tile(Operator):
         return self.resolved(reps=tuple(n or -1 for n in self.reps)) if 0 in self.reps else self
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        given = inputs[0].type.shape
-        rank = max(len(given), len(self.reps))
-        shape = (1,) * (rank - len(given)) + given
+        own = inputs[0].type.shape
+        rank = max(len(own), len(self.reps))
+        shape = (1,) * (rank - len(own)) + own
         if min(self.reps, default=0) < 0:
             raise ValueError(f"reps={self.reps}: must be positive, or 0 with NumPy's shapes (np_shape)")
         reps = (1,) * (rank - len(self.reps)) + self.reps

@@ -160,12 +160,14 @@ def _broadcast_extent(m: Extent, n: Extent, a: Extents, b: Extents) -> Extent:
 def check_window(name: str, rank: int, **numbers: Sequence[int]) -> None:
     """ValueError if kernel, stride, dilate or pad of a window does not have `rank` numbers, or has numbers that are not
     positive (pad: negative); an empty one is a default."""
-    for parameter, given in numbers.items():
-        if given and len(given) != rank:
-            raise ValueError(f"{name}: {parameter}={tuple(given)}: must have {rank} numbers, one for each spatial axis")
+    for parameter, values in numbers.items():
+        if values and len(values) != rank:
+            raise ValueError(
+                f"{name}: {parameter}={tuple(values)}: must have {rank} numbers, one for each spatial axis"
+            )
         least = 1 if parameter in ("kernel", "stride", "dilate") else 0
-        if any(n < least for n in given):
-            raise ValueError(f"{name}: {parameter}={tuple(given)}: must not be less than {least}")
+        if any(n < least for n in values):
+            raise ValueError(f"{name}: {parameter}={tuple(values)}: must not be less than {least}")
 
 
 def check_layout(name: str, layout: str | None, rank: int) -> None:
@@ -183,10 +185,10 @@ def normalize_axis(axis: int, rank: int) -> int:
 
 def distinct_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     """Axes counted from the front, sorted. ValueError if an axis occurs twice."""
-    found = normalize_axes(axes, rank)
-    if len(found) != len(axes):
+    normalized = normalize_axes(axes, rank)
+    if len(normalized) != len(axes):
         raise ValueError(f"axes {tuple(axes)} name an axis twice")
-    return found
+    return normalized
 
 
 def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:

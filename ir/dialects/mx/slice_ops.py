@@ -33,10 +33,10 @@ def _indices(n: int, begin: int | None, end: int | None, step: int) -> tuple[int
     """`slice(begin, end, step).indices(n)` for symbolic integers too."""
     low, high = (0, n) if step > 0 else (-1, n - 1)
 
-    def bound(given: int | None, default: int) -> int:
-        if given is None:
+    def bound(index: int | None, default: int) -> int:
+        if index is None:
             return default
-        return max(given + n, low) if given < 0 else min(given, high)
+        return max(index + n, low) if index < 0 else min(index, high)
 
     return bound(begin, low if step > 0 else high), bound(end, high if step > 0 else low), step
 

@@ -39,10 +39,10 @@ class Subgraph:
                 first.append(count + 1)
                 continue
             where = f"node {name!r} ({op}) of a subgraph"
-            made = _operator(op, attrs, len(operands), where)
-            outputs = tuple(range(count, count + made.num_outputs))
-            self.uses.append(Use(made, _numbers(first, operands, where), outputs, name))
-            first.append(count + made.num_outputs)
+            operator = _operator(op, attrs, len(operands), where)
+            outputs = tuple(range(count, count + operator.num_outputs))
+            self.uses.append(Use(operator, _numbers(first, operands, where), outputs, name))
+            first.append(count + operator.num_outputs)
         self.outputs += _numbers(first, results, "the results of a subgraph")
 
     def infer(
@@ -62,17 +62,17 @@ class Subgraph:
         types = [v.type for v in operands]
         for use in self.infer([t.shape for t in types], [t.dtype for t in types]).uses:
             b.begin_operator()
-            found = use.op.results(b, *(values[n] for n in use.inputs))
-            values.update(zip(use.outputs, found, strict=False))
+            results = use.op.results(b, *(values[n] for n in use.inputs))
+            values.update(zip(use.outputs, results, strict=False))
         return [values[n] for n in self.outputs]
 
 
 _T = TypeVar("_T")
 
 
-def _given(numbers: Sequence[int], found: Sequence[_T | None]) -> dict[int, _T | None]:
+def _known_only(numbers: Sequence[int], values: Sequence[_T | None]) -> dict[int, _T | None]:
     """The known entries, by the numbers of their values."""
-    return {n: f for n, f in zip(numbers, found, strict=False) if f is not None}
+    return {n: f for n, f in zip(numbers, values, strict=False) if f is not None}
 
 
 @lru_cache(maxsize=4096)
@@ -84,8 +84,8 @@ def _inferred(
     out_dtypes: tuple[DType | None, ...],
 ) -> Inference:
     """Cached, because inference repeats queries, and nested loops multiply the repetitions."""
-    known_shapes = {**_given(g.outputs, out_shapes), **_given(g.inputs, shapes)}
-    known_dtypes = {**_given(g.outputs, out_dtypes), **_given(g.inputs, dtypes)}
+    known_shapes = {**_known_only(g.outputs, out_shapes), **_known_only(g.inputs, shapes)}
+    known_dtypes = {**_known_only(g.outputs, out_dtypes), **_known_only(g.inputs, dtypes)}
     return infer_types(g.uses, known_shapes, known_dtypes)
 
 
@@ -93,16 +93,16 @@ Links = list[tuple[int, int]]
 Nodes = list[tuple[str, str, dict[str, Any], Links]]
 
 
-def _operator(op: str, attrs: dict[str, Any], given: int, where: str) -> Operator:
-    """The operator of a node with `given` inputs."""
+def _operator(op: str, attrs: dict[str, Any], passed: int, where: str) -> Operator:
+    """The operator of a node with `passed` inputs."""
     if "subgraphs" in attrs:
         attrs = {**attrs, "subgraphs": json.dumps(attrs["subgraphs"])}
     try:
-        made = lookup(op).parse(attrs)
-        made.require_inputs(given)
+        operator = lookup(op).parse(attrs)
+        operator.require_inputs(passed)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
-    return made
+    return operator
 
 
 def _numbers(first: Sequence[int], links: Links, where: str) -> tuple[int, ...]:

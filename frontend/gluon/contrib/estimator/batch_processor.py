@@ -41,4 +41,4 @@ class BatchProcessor:
 
 
 def _losses(loss: Any, pred: list[Any], label: list[Any]) -> list[Any]:
-    return [loss(found, expected) for found, expected in zip(pred, label, strict=True)]
+    return [loss(predicted, expected) for predicted, expected in zip(pred, label, strict=True)]

@@ -203,14 +203,14 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
     def _last_checkpoint(self) -> tuple[int, int]:
         """Epoch and batch of the last checkpoint in the folder; -1 and -1 if there is none."""
         start = f"{self.model_prefix}-epoch"
-        found = [(-1, -1)]
+        checkpoints = [(-1, -1)]
         for name in os.listdir(self.model_dir):
             if name.startswith(start) and ".params" in name:
                 numbers = re.match(r"(-?\d+)batch(-?\d+)\.params", name[len(start) :])
                 if numbers is None:
                     raise ValueError(_FORMAT)
-                found.append((int(numbers[1]), int(numbers[2])))
-        return max(found)
+                checkpoints.append((int(numbers[1]), int(numbers[2])))
+        return max(checkpoints)
 
 
 def _left(what: str, wanted: int, trained: int, reached: int) -> int:

@@ -254,27 +254,27 @@ class Estimator:
 
     def _prepare_default_handlers(self, val_data: Any, event_handlers: Any) -> Handlers:
         """All handlers of a training, by priority."""
-        given = _check_event_handlers(event_handlers)
+        handlers = _check_event_handlers(event_handlers)
         added: Handlers = [StoppingHandler(self.max_epoch, self.max_batch)]
-        if not _has(given, GradientUpdateHandler):
+        if not _has(handlers, GradientUpdateHandler):
             added.append(GradientUpdateHandler())
-        if not _has(given, MetricHandler):
+        if not _has(handlers, MetricHandler):
             added.append(MetricHandler(metrics=self.train_metrics))
-        if not _has(given, ValidationHandler) and val_data:
+        if not _has(handlers, ValidationHandler) and val_data:
             added.append(ValidationHandler(val_data=val_data, eval_fn=self.evaluate))
-        if not _has(given, LoggingHandler):
+        if not _has(handlers, LoggingHandler):
             added.append(LoggingHandler(metrics=self.train_metrics))
-        return _joined(given, added, {*self.train_metrics, *self.val_metrics})
+        return _joined(handlers, added, {*self.train_metrics, *self.val_metrics})
 
     def _prepare_default_validation_handlers(self, event_handlers: Any) -> Handlers:
         """All handlers of a validation, by priority."""
-        given = _check_event_handlers(event_handlers)
+        handlers = _check_event_handlers(event_handlers)
         added: Handlers = []
-        if not _has(given, MetricHandler):
+        if not _has(handlers, MetricHandler):
             added.append(MetricHandler(metrics=self.val_metrics))
-        if not _has(given, LoggingHandler):
+        if not _has(handlers, LoggingHandler):
             added.append(LoggingHandler(metrics=self.val_metrics))
-        return _joined(given, added, set(self.val_metrics))
+        return _joined(handlers, added, set(self.val_metrics))
 
     def _categorize_handlers(self, event_handlers: Handlers) -> tuple[Handlers, ...]:
         """The handlers of each event: of the beginnings of training, epoch and batch, and of the ends of batch, epoch
@@ -295,10 +295,10 @@ def _has(handlers: Handlers, kind: type[EventHandler]) -> bool:
     return any(isinstance(handler, kind) for handler in handlers)
 
 
-def _joined(given: Handlers, added: Handlers, metrics: set[Any]) -> Handlers:
+def _joined(own: Handlers, added: Handlers, metrics: set[Any]) -> Handlers:
     """All handlers by priority. If both kinds are there, ValueError for a handler with a metric that is unknown."""
-    handlers = [*given, *added]
-    if given and added:
+    handlers = [*own, *added]
+    if own and added:
         for handler in handlers:
             _check_handler_metric_ref(handler, metrics)
     return sorted(handlers, key=lambda handler: getattr(handler, "priority", 0))

@@ -142,10 +142,10 @@ def _factors(factor: int | Sequence[int], count: int) -> tuple[int, ...]:
     """One factor for each spatial axis."""
     if not isinstance(factor, Sequence):
         return (int(factor),) * count
-    found = tuple(int(f) for f in factor)
-    if len(found) != count:
-        raise AssertionError(f"wrong length {len(found)}: {count} factors are required")
-    return found
+    factors = tuple(int(f) for f in factor)
+    if len(factors) != count:
+        raise AssertionError(f"wrong length {len(factors)}: {count} factors are required")
+    return factors
 
 
 class PixelShuffle1D(HybridBlock):

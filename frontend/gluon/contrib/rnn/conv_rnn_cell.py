@@ -26,13 +26,13 @@ Shape = tuple[int, ...]
 
 def _sizes(value: Sizes, dimensions: int) -> tuple[int, ...]:
     """One number for each spatial axis."""
-    found = (value,) * dimensions if isinstance(value, numeric_types) else tuple(value)
-    if len(found) != dimensions:
+    sizes = (value,) * dimensions if isinstance(value, numeric_types) else tuple(value)
+    if len(sizes) != dimensions:
         raise AssertionError(
             f"For {dimensions}D convolution, the convolution settings can only be either int or list/tuple of length "
             f"{dimensions}, not {value}"
         )
-    return found  # type: ignore[return-value]
+    return sizes  # type: ignore[return-value]
 
 
 def _get_conv_out_size(
