@@ -29,8 +29,8 @@ class _Scopes(type):
         AttrScope._current.value = scope
 
 
-def _warn_of_current(kind: str) -> None:
-    message = f"{kind}.current has been deprecated. It is advised to use the `with` statement with {kind}."
+def _warn_of_current(class_name: str) -> None:
+    message = f"{class_name}.current has been deprecated. It is advised to use the `with` statement with {class_name}."
     warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 

@@ -209,11 +209,11 @@ def build_param_doc(
     """The section of a docstring that lists parameters: name, type, description."""
     known: set[str] = set()
     lines: list[str] = []
-    for name, kind, text in zip(arg_names, arg_types, arg_descs, strict=False):
+    for name, type_text, text in zip(arg_names, arg_types, arg_descs, strict=False):
         if name == "num_args" or (remove_dup and name in known):
             continue
         known.add(name)
-        lines.append(f"{name} : {kind}" + (f"\n    {text}" if text else ""))
+        lines.append(f"{name} : {type_text}" + (f"\n    {text}" if text else ""))
     return "\n".join(["Parameters", "----------", *(lines or [""]), ""])
 
 

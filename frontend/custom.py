@@ -193,23 +193,23 @@ class _GraphCalls:
         return lambda *arrays: self._backward(wrt, list(arrays))
 
     def _backward(self, wrt: tuple[int, ...], arrays: list[Array]) -> list[Array]:
-        kind, use, context = self.kind, self.use, current_context()
-        grads, arguments, results = kind.reads
-        count = len(kind.arguments)
+        custom, use, context = self.kind, self.use, current_context()
+        grads, arguments, results = custom.reads
+        count = len(custom.arguments)
 
         def taken(positions: Sequence[int], types: Sequence[TensorType]) -> _Arrays:
             read = [arrays.pop(0) if i in positions else None for i in range(len(types))]
             return _Arrays(read, types, context)
 
-        in_data, aux = taken(arguments, use.operands[:count]), taken(range(len(kind.states)), use.operands[count:])
+        in_data, aux = taken(arguments, use.operands[:count]), taken(range(len(custom.states)), use.operands[count:])
         out_data = taken(results, use.results)
         used = self._operators.find(int(arrays.pop(0)))
         if used is None:
-            raise MXNetError(f"{type(kind.prop).__name__}: too many calls were recorded before this backward")
+            raise MXNetError(f"{type(custom.prop).__name__}: too many calls were recorded before this backward")
         out_grad = _Arrays(self._seeds(grads, arrays), use.results, context)
         types = use.operands[:count]
         in_grad = _Arrays([np.zeros(t.shape, _numpy_type(t.dtype)) for t in types], types, context)
-        kind.backward(
+        custom.backward(
             used,
             context,
             use.training,

@@ -309,7 +309,7 @@ class Executor:
         `backward` calls it for the gradients by the inputs of each operator, `NAME_backward_output0`, .... With
         `monitor_all` it is also called for the operands of each operator, before the results. Names are UTF-8 bytes, as
         in MXNet. `array` is an NDArray, where MXNet passes a C pointer. Results and gradients are those without a
-        callback: what it is called with is computed apart.
+        callback: what it is called with is computed separately.
         """
         self._monitor = Monitored(self._symbol, self.function, callback, bool(monitor_all))
 

@@ -135,21 +135,21 @@ class Arguments:
             if value is not _Null or key in self.inputs:
                 others[key] = value
         named: dict[str, Any] = {}
-        kind = self.values.kind()
+        cls = self.values.kind()
         for key in self.inputs:
             value = others.pop(key, None)
-            if isinstance(value, kind):
+            if isinstance(value, cls):
                 named[key] = value
             elif value is not None:
                 raise self._wrong(key, value)
         return DividedArguments([], named, others)
 
     def _any_number(self, args: Sequence[Any], others: dict[str, Any]) -> DividedArguments:
-        kind = self.values.kind()
-        named = {key: others.pop(key) for key in tuple(others) if key != "out" and isinstance(others[key], kind)}
+        cls = self.values.kind()
+        named = {key: others.pop(key) for key in tuple(others) if key != "out" and isinstance(others[key], cls)}
         positional = [value for value in args if value is not None]
         for number, value in enumerate(args):
-            if not isinstance(value, kind) and value is not None:
+            if not isinstance(value, cls) and value is not None:
                 raise self._wrong(f"#{number}", value)
         if self._counter is not None:
             others.setdefault(self._counter, len(positional) + len(named))

@@ -176,12 +176,14 @@ def _described(field: Field) -> str:
     """A parameter's type in MXNet's words: "int, optional, default='1'"."""
     kinds = typing.get_args(field.type)
     optional = types.NoneType in kinds
-    kind = next(k for k in kinds if k is not types.NoneType) if optional else field.type
-    if typing.get_origin(kind) is typing.Literal:
-        words = (*(["None"] if optional else []), *map(repr, typing.get_args(kind)))
+    type_of_value = next(k for k in kinds if k is not types.NoneType) if optional else field.type
+    if typing.get_origin(type_of_value) is typing.Literal:
+        words = (*(["None"] if optional else []), *map(repr, typing.get_args(type_of_value)))
         word = "{" + ", ".join(words) + "}"
     else:
-        word = _WORDS.get(typing.get_origin(kind) or kind, getattr(kind, "__name__", str(kind)))
+        word = _WORDS.get(
+            typing.get_origin(type_of_value) or type_of_value, getattr(type_of_value, "__name__", str(type_of_value))
+        )
         word += " or None" if optional else ""
     if field.is_required:
         return f"{word}, required"

@@ -182,8 +182,8 @@ def _scoped(name: str, scope: Callable[[], Any]) -> Callable[[Any], Any]:
                     setattr(func, member, decorate(method))
             return func
         if not callable(func):
-            kind = type(func)
-            raise TypeError(f"{name} can only decorate classes and callable objects, while received a {kind}")
+            cls = type(func)
+            raise TypeError(f"{name} can only decorate classes and callable objects, while received a {cls}")
 
         @wraps(func)
         def run(*args: Any, **kwargs: Any) -> Any:

@@ -72,15 +72,15 @@ def float_text(value: float) -> str:
 def dense_text(array: Array) -> str:
     """The text of a constant tensor; TypeError if the array's dtype is not an element type."""
     dtype = DType.from_numpy(array.dtype)
-    kind = TensorType(array.shape, dtype)
+    type = TensorType(array.shape, dtype)
     if array.size == 0:
-        return f"dense<> : {kind}"
+        return f"dense<> : {type}"
     raw = np.ascontiguousarray(array, dtype.numpy.newbyteorder("<")).reshape(array.shape)
     if _is_uniform(raw):
-        return f"dense<{_element(raw.reshape(-1)[0], dtype)}> : {kind}"
+        return f"dense<{_element(raw.reshape(-1)[0], dtype)}> : {type}"
     if raw.size <= MAX_LISTED or dtype is DType.BOOL:
-        return f"dense<{_nested(raw, dtype)}> : {kind}"
-    return f'dense<"0x{raw.tobytes().hex().upper()}"> : {kind}'
+        return f"dense<{_nested(raw, dtype)}> : {type}"
+    return f'dense<"0x{raw.tobytes().hex().upper()}"> : {type}'
 
 
 def _key(name: str) -> str:

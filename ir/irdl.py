@@ -75,28 +75,28 @@ def irdl_module(*texts: str) -> str:
     return "\n".join([*parts, _dialect("kernel", KERNEL), _dialect("program", program)])
 
 
-def attributes_of(kind: type[Op]) -> Mapping[str, Sequence[str]]:
+def attributes_of(op: type[Op]) -> Mapping[str, Sequence[str]]:
     """The attributes that every printed op of this class has, with the MLIR attribute kinds allowed for each."""
-    if kind.name in _ATTRIBUTES:
-        return _ATTRIBUTES[kind.name]
-    if kind.name.startswith("core."):
+    if op.name in _ATTRIBUTES:
+        return _ATTRIBUTES[op.name]
+    if op.name.startswith("core."):
         return {
-            name: kinds for name, hint in field_hints(kind).items() if (kinds := _kinds(hint)) and not _optional(hint)
+            name: kinds for name, hint in field_hints(op).items() if (kinds := _kinds(hint)) and not _optional(hint)
         }
-    return {name: _kinds(field.type) or LIST for name, field in kind.parameters().items()}  # type: ignore[attr-defined]
+    return {name: _kinds(field.type) or LIST for name, field in op.parameters().items()}  # type: ignore[attr-defined]
 
 
 def _fixed(prefix: str) -> Iterable[Definition]:
     dialect = find_dialect(prefix)
-    for kind in dialect.operations():
-        if dialect.is_variadic(kind):
+    for op in dialect.operations():
+        if dialect.is_variadic(op):
             continue
         if prefix == "core":
-            rest = "variadic" if kind.name == "core.pointwise" else ""
-            operands, results = _OPERANDS.get(kind.name, 1), _RESULTS.get(kind.name, 1)
-            yield Definition(stem_of(kind), operands, results, attributes_of(kind), rest=rest)
+            rest = "variadic" if op.name == "core.pointwise" else ""
+            operands, results = _OPERANDS.get(op.name, 1), _RESULTS.get(op.name, 1)
+            yield Definition(stem_of(op), operands, results, attributes_of(op), rest=rest)
         else:
-            yield _operator(kind)
+            yield _operator(op)
 
 
 def _steps() -> Iterable[Definition]:
@@ -107,34 +107,32 @@ def _steps() -> Iterable[Definition]:
         yield Definition(f"program.{mnemonic}", 0, 0, attributes, sum(type.has_steps for type in fields.values()))
 
 
-def _operator(kind: Any) -> Definition:
+def _operator(op: Any) -> Definition:
     """An mx operator; at most its last input is optional."""
-    optional = bool(kind.inputs) and "?" in kind.inputs[-1]
-    listed = len(kind.inputs) - optional
-    return Definition(
-        stem_of(kind), listed, len(kind.outputs), attributes_of(kind), rest="optional" if optional else ""
-    )
+    optional = bool(op.inputs) and "?" in op.inputs[-1]
+    listed = len(op.inputs) - optional
+    return Definition(stem_of(op), listed, len(op.outputs), attributes_of(op), rest="optional" if optional else "")
 
 
 def _counted(texts: Iterable[str]) -> Iterable[Definition]:
     """The variadic ops in the texts, one definition per combination of counts."""
     variadic = {
-        stem_of(kind): kind
+        stem_of(op): op
         for dialect in map(find_dialect, ("core", "mx"))
-        for kind in dialect.operations()
-        if dialect.is_variadic(kind)
+        for op in dialect.operations()
+        if dialect.is_variadic(op)
     }
     used = {match.group(0)[1:-2]: match for text in texts for match in _COUNTED.finditer(text)}
     for name, match in sorted(used.items()):
         stem, _, operands, results, regions = match.groups()
-        kind = variadic.get(stem) or variadic.get(f"{stem}_")
-        if kind is not None:
-            count = int(regions) if regions else _region_count(kind)
-            yield Definition(name, int(operands), int(results), attributes_of(kind), count)
+        op = variadic.get(stem) or variadic.get(f"{stem}_")
+        if op is not None:
+            count = int(regions) if regions else _region_count(op)
+            yield Definition(name, int(operands), int(results), attributes_of(op), count)
 
 
-def _region_count(kind: type[Op]) -> int:
-    return int(any(hint is Graph for hint in field_hints(kind).values())) if kind.name.startswith("core.") else 0
+def _region_count(op: type[Op]) -> int:
+    return int(any(hint is Graph for hint in field_hints(op).values())) if op.name.startswith("core.") else 0
 
 
 # --- attributes ---------------------------------------------------------------------------------------------------
@@ -173,7 +171,7 @@ def _kinds(hint: Any) -> tuple[str, ...]:
         return _kinds(arguments[0])
     if any(isinstance(a, str) for a in arguments):
         return STRING  # Literal
-    return tuple(dict.fromkeys(kind for a in arguments for kind in _kinds(a)))
+    return tuple(dict.fromkeys(base for a in arguments for base in _kinds(a)))
 
 
 def _tuple_kinds(item: Any) -> tuple[str, ...]:
@@ -211,9 +209,9 @@ def _operation(d: Definition) -> str:
     return f"  irdl.operation @{d.name.partition('.')[2]} {{\n    {body}\n  }}"
 
 
-def _constraint(variable: str, kinds: Sequence[str]) -> list[str]:
+def _constraint(variable: str, types: Sequence[str]) -> list[str]:
     """The lines that define one variable as any of the kinds."""
-    bases = [f'irdl.base "#builtin.{kind}"' for kind in kinds]
+    bases = [f'irdl.base "#builtin.{kind}"' for kind in types]
     if len(bases) == 1:
         return [f"{variable} = {bases[0]}"]
     parts = [f"{variable}_{i} = {base}" for i, base in enumerate(bases)]

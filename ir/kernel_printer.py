@@ -95,11 +95,11 @@ class _Printer:
             self.emit(name, "kernel.axis", "", described, "() -> index")
 
     def buffer(self, b: Buffer) -> _Typed:
-        name, kind = self.fresh(b.name), _buffer_type(b)
+        name, type = self.fresh(b.name), _buffer_type(b)
         shape, strides = _list_text(b.shape), _list_text(b.strides or ())
         described = f"name = {quote(b.name)}, shape = {shape}, strides = {strides}, written = {str(b.written).lower()}"
-        self.line(f'{name} = "kernel.buffer"() {{{described}}} : () -> {kind}')
-        return name, kind
+        self.line(f'{name} = "kernel.buffer"() {{{described}}} : () -> {type}')
+        return name, type
 
     # --- stages -----------------------------------------------------------------------------------------------------
 
@@ -107,14 +107,14 @@ class _Printer:
         if isinstance(stage, Local):
             axes = [self.axes[a] for a in stage.axes]
             name = self.fresh(stage.name)
-            ((_, kind),) = self.region(f'{name} = "kernel.local"({", ".join(axes)}) ({{', stage.value)
-            self.line(f"}}) {{name = {quote(stage.name)}}} : ({_indices(axes)}) -> {kind}")
-            self.locals[stage.name] = name, kind
+            ((_, type),) = self.region(f'{name} = "kernel.local"({", ".join(axes)}) ({{', stage.value)
+            self.line(f"}}) {{name = {quote(stage.name)}}} : ({_indices(axes)}) -> {type}")
+            self.locals[stage.name] = name, type
             return
-        buffer, kind = self.buffers[stage.buffer]
+        buffer, type = self.buffers[stage.buffer]
         operands, index = self.index(stage.index)
         self.region(f'"kernel.store"({", ".join([buffer, *operands])}) ({{', stage.value)
-        self.line(f"}}) {{index = {index}}} : ({', '.join([kind, *['index'] * len(operands)])}) -> ()")
+        self.line(f"}}) {{index = {index}}} : ({', '.join([type, *['index'] * len(operands)])}) -> ()")
 
     def region(self, opening: str, *exprs: Expr, windows: Sequence[Window] = ()) -> list[_Typed]:
         """Print a region that yields the expressions. Values printed inside are not visible outside."""
@@ -170,9 +170,9 @@ class _Printer:
     def nested(self, mnemonic: str, axes: Sequence[str], attributes: str, *exprs: Expr) -> _Typed:
         name, over = self.number(), [self.axes[a] for a in axes]
         values = self.region(f'{name} = "kernel.{mnemonic}"({", ".join(over)}) ({{', *exprs)
-        kind = values[0][1]
-        self.line(f"}}){attributes} : ({_indices(over)}) -> {kind}")
-        return name, kind
+        type = values[0][1]
+        self.line(f"}}){attributes} : ({_indices(over)}) -> {type}")
+        return name, type
 
     def contract(self, node: Contract) -> _Typed:
         roles = (node.batch, node.rows, node.columns, node.inner)
@@ -214,15 +214,15 @@ class _Printer:
 
     # --- lines ------------------------------------------------------------------------------------------------------
 
-    def result(self, mnemonic: str, operands: Sequence[_Typed], attributes: str, kind: str) -> _Typed:
+    def result(self, mnemonic: str, operands: Sequence[_Typed], attributes: str, type: str) -> _Typed:
         name = self.number()
         listed, types = ", ".join(v for v, _ in operands), ", ".join(t for _, t in operands)
         written = f" {{{attributes}}}" if attributes else ""
-        self.line(f'{name} = "kernel.{mnemonic}"({listed}){written} : ({types}) -> {kind}')
-        return name, kind
+        self.line(f'{name} = "kernel.{mnemonic}"({listed}){written} : ({types}) -> {type}')
+        return name, type
 
-    def emit(self, name: str, op: str, operands: str, attributes: Mapping[str, object], kind: str) -> None:
-        self.line(f'{name} = "{op}"({operands}) {dictionary_text(attributes)} : {kind}')
+    def emit(self, name: str, op: str, operands: str, attributes: Mapping[str, object], type: str) -> None:
+        self.line(f'{name} = "{op}"({operands}) {dictionary_text(attributes)} : {type}')
 
     def line(self, text: str) -> None:
         self.lines.append(f"{self.indent}{text}\n")

@@ -172,8 +172,8 @@ class _Reader:
 
 
 def _number(match: re.Match[str]) -> int | float:
-    digits, fraction, kind = match.groups()
-    if kind != "f64":
+    digits, fraction, type = match.groups()
+    if type != "f64":
         if fraction or digits.startswith("0x"):
             raise ValueError(f"{digits} is not a whole number")
         return int(digits)
@@ -187,11 +187,11 @@ def _float64(digits: str) -> float:
 
 
 def _array(match: re.Match[str]) -> tuple[int, ...] | tuple[float, ...]:
-    kind, listed = match.groups()
+    type, listed = match.groups()
     items = [item.strip() for item in listed.split(",")] if listed else []
-    if kind == "i64":
+    if type == "i64":
         return tuple(map(int, items))
-    if kind == "f64":
+    if type == "f64":
         return tuple(map(_float64, items))
     return tuple(map(_truth, items))
 
@@ -203,43 +203,43 @@ def _truth(word: str) -> bool:
 
 
 def _dense(match: re.Match[str]) -> np.ndarray[Any, Any]:
-    content, kind = match[1], tensor_type(match[2])
-    if kind.layout is not None or kind.dtype is DType.BF16:
-        raise ValueError(f"a constant cannot have the type {kind}")
-    if kind.nbytes > MAX_CONSTANT_BYTES:
-        raise ValueError(f"a constant of {kind.nbytes} bytes is larger than {MAX_CONSTANT_BYTES}")
+    content, type = match[1], tensor_type(match[2])
+    if type.layout is not None or type.dtype is DType.BF16:
+        raise ValueError(f"a constant cannot have the type {type}")
+    if type.nbytes > MAX_CONSTANT_BYTES:
+        raise ValueError(f"a constant of {type.nbytes} bytes is larger than {MAX_CONSTANT_BYTES}")
     if content.startswith('"'):
-        return _from_hex(content[1:-1], kind)
-    return _from_list(content, kind)
+        return _from_hex(content[1:-1], type)
+    return _from_list(content, type)
 
 
-def _from_hex(content: str, kind: TensorType) -> np.ndarray[Any, Any]:
+def _from_hex(content: str, type: TensorType) -> np.ndarray[Any, Any]:
     raw = bytes.fromhex(content.removeprefix("0x"))
-    if kind.dtype is DType.BOOL or not content.startswith("0x") or len(raw) != kind.nbytes:
-        raise ValueError(f"the bytes of a constant do not fit {kind}")
-    stored = np.frombuffer(raw, kind.dtype.numpy.newbyteorder("<"))
-    return stored.astype(kind.dtype.numpy).reshape(kind.shape)
+    if type.dtype is DType.BOOL or not content.startswith("0x") or len(raw) != type.nbytes:
+        raise ValueError(f"the bytes of a constant do not fit {type}")
+    stored = np.frombuffer(raw, type.dtype.numpy.newbyteorder("<"))
+    return stored.astype(type.dtype.numpy).reshape(type.shape)
 
 
-def _from_list(content: str, kind: TensorType) -> np.ndarray[Any, Any]:
+def _from_list(content: str, type: TensorType) -> np.ndarray[Any, Any]:
     words = [w for w in re.split(r"[\[\],\s]+", content) if w]
-    elements = [_element(word, kind.dtype) for word in words]
+    elements = [_element(word, type.dtype) for word in words]
     if content.startswith("[") or not words:
-        flat = np.array(elements, kind.dtype.numpy)
-        if flat.size != kind.size or not _nests(content, kind):
-            raise ValueError(f"a constant with {flat.size} elements does not fit {kind}")
-        return flat.reshape(kind.shape)
+        flat = np.array(elements, type.dtype.numpy)
+        if flat.size != type.size or not _nests(content, type):
+            raise ValueError(f"a constant with {flat.size} elements does not fit {type}")
+        return flat.reshape(type.shape)
     if len(words) != 1:
         raise ValueError("a constant without brackets has one element")
-    return np.full(kind.shape, elements[0], kind.dtype.numpy)
+    return np.full(type.shape, elements[0], type.dtype.numpy)
 
 
-def _nests(content: str, kind: TensorType) -> bool:
+def _nests(content: str, type: TensorType) -> bool:
     """True if the brackets match those of a nested list of this shape."""
-    if kind.size == 0:
+    if type.size == 0:
         return not content
     opened, lists = 0, 1
-    for n in kind.shape:
+    for n in type.shape:
         opened, lists = opened + lists, lists * n
     return content.count("[") == content.count("]") == opened
 

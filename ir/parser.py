@@ -243,7 +243,7 @@ class _Parser:
         if len(random) not in (0, 2):
             self.fail("core.random holds the position of an input and a number of draws", at)
         key = RandomKey(*random) if random else None
-        late, private = (frozenset(state.get(f"core.{kind}", ())) for kind in ("late_updates", "private"))
+        late, private = (frozenset(state.get(f"core.{field}", ())) for field in ("late_updates", "private"))
         return Graph(name, body.inputs, body.nodes, body.outputs, frozenset(parameters), updates, key, late, private)
 
     def attributes(self, text: str, at: int) -> dict[str, Attribute]:

@@ -81,23 +81,23 @@ def spell(mnemonic: str) -> str:
     return re.sub("__+", "_", plain.lower()) + "_" * (plain != mnemonic)
 
 
-def stem_of(kind: type[Op]) -> str:
+def stem_of(op: type[Op]) -> str:
     """The printed name of an op class, without counts."""
-    prefix, _, mnemonic = kind.name.partition(".")
+    prefix, _, mnemonic = op.name.partition(".")
     return f"{prefix}.{spell(mnemonic)}"
 
 
 @cache
-def _stem(kind: type[Op]) -> tuple[str, bool]:
-    return stem_of(kind), find_dialect(kind.name.partition(".")[0]).is_variadic(kind)
+def _stem(op: type[Op]) -> tuple[str, bool]:
+    return stem_of(op), find_dialect(op.name.partition(".")[0]).is_variadic(op)
 
 
 @cache
 def _spelled(prefix: str) -> dict[str, str]:
     """Op names of a dialect by their printed names; ValueError if two ops have the same printed name."""
     names: dict[str, str] = {}
-    for kind in find_dialect(prefix).operations():
-        other = names.setdefault(stem_of(kind), kind.name)
-        if other != kind.name or (find_dialect(prefix).is_variadic(kind) and f"{stem_of(kind)}_" in names):
-            raise ValueError(f"{other} and {kind.name} are both printed as {stem_of(kind)}")
+    for op in find_dialect(prefix).operations():
+        other = names.setdefault(stem_of(op), op.name)
+        if other != op.name or (find_dialect(prefix).is_variadic(op) and f"{stem_of(op)}_" in names):
+            raise ValueError(f"{other} and {op.name} are both printed as {stem_of(op)}")
     return names

@@ -38,16 +38,16 @@ _TRUE = frozenset(("1", "true", "yes", "on"))
 _FALSE = frozenset(("0", "false", "no", "off"))
 
 
-def _parse(name: str, kind: str, text: str) -> object:
-    if kind == "bool":
+def _parse(name: str, type: str, text: str) -> object:
+    if type == "bool":
         if text.lower() not in _TRUE | _FALSE:
             raise ValueError(f"{name}={text!r} is not a truth value (use 1 or 0)")
         return text.lower() in _TRUE
-    if kind == "int":
+    if type == "int":
         if not text.isdecimal():
             raise ValueError(f"{name}={text!r} is not a whole number")
         return int(text)
-    return Path(text) if kind.startswith("Path") else text
+    return Path(text) if type.startswith("Path") else text
 
 
 def unknown_variables() -> list[str]:

@@ -430,16 +430,16 @@ def _parts(thing: Any) -> tuple[type | None, list[tuple[str, Any]]]:
     arguments for other objects."""
     if type(thing) is tuple:
         return None, [("", item) for item in cast("tuple[Any, ...]", thing)]
-    kind = cast("type[Any]", type(thing))
-    own = _initialised(kind)
-    return (kind, [(name, getattr(thing, field)) for name, field in own]) if own else (None, [])
+    cls = cast("type[Any]", type(thing))
+    own = _initialised(cls)
+    return (cls, [(name, getattr(thing, field)) for name, field in own]) if own else (None, [])
 
 
 @cache
-def _initialised(kind: type) -> tuple[tuple[str, str], ...]:
+def _initialised(cls: type) -> tuple[tuple[str, str], ...]:
     """(`name=` for a keyword, name) of the fields that a dataclass is constructed with; none for other classes."""
     return (
-        tuple((f"{f.name}=" if f.kw_only else "", f.name) for f in fields(kind) if f.init) if is_dataclass(kind) else ()
+        tuple((f"{f.name}=" if f.kw_only else "", f.name) for f in fields(cls) if f.init) if is_dataclass(cls) else ()
     )
 
 

@@ -110,8 +110,8 @@ class Function(ABC, Generic[S]):
     The device of the operands and the mode of the thread (training or not) are part of the signature.
     """
 
-    def __init__(self, kind: str, signatures: int = SIGNATURES) -> None:
-        self.known: Cache[Hashable, S] = Cache(kind, signatures)
+    def __init__(self, title: str, signatures: int = SIGNATURES) -> None:
+        self.known: Cache[Hashable, S] = Cache(title, signatures)
 
     @abstractmethod
     def specialise(self, types: tuple[TensorType, ...], training: bool, device: Device = HOST) -> S:

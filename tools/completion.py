@@ -20,9 +20,9 @@ def run(options: argparse.Namespace) -> int:
         raise ToolError("completion needs the package shtab: pip install shtab") from None
     parser = build_parser()
     for action in _actions(parser):
-        kind = _kind(action)
-        if kind is not None:
-            action.complete = kind  # type: ignore[attr-defined]
+        completer = _kind(action)
+        if completer is not None:
+            action.complete = completer  # type: ignore[attr-defined]
     print(shtab.complete(parser, options.shell))
     return 0
 

@@ -27,25 +27,25 @@ _TOLERANCE = 1e-4
 def run(options: argparse.Namespace) -> int:
     """Convert and print what was written; returns status 0. ToolError if `--verify` finds a difference."""
     source, target = Path(options.source), Path(options.file)
-    kind = target.suffix.lower()
+    suffix = target.suffix.lower()
     refuse_onnx(source)
-    _refuse_options(options, kind)
-    if kind in (_PARAMS, *FORMATS):
+    _refuse_options(options, suffix)
+    if suffix in (_PARAMS, *FORMATS):
         return _convert_parameters(source, target, options)
-    if kind == ".json":
+    if suffix == ".json":
         return _convert_symbol(options.source, target)
-    if kind == ".onnx":
+    if suffix == ".onnx":
         return _convert_to_onnx(target, options)
     raise UsageError(f"{target}: give a .params, .npz, .safetensors, .json or .onnx file")
 
 
-def _refuse_options(options: argparse.Namespace, kind: str) -> None:
+def _refuse_options(options: argparse.Namespace, suffix: str) -> None:
     """UsageError for options that do not apply to files of this kind, or contradict each other."""
     values = {"verify": options.verify, "input-shape": options.shapes, "allow-missing": options.allow_missing}
     values |= {"epoch": options.epoch is not None, "params": options.params is not None}
-    for name in () if kind == ".onnx" else (n for n, value in values.items() if value):
+    for name in () if suffix == ".onnx" else (n for n, value in values.items() if value):
         raise UsageError(f"--{name} is only for .onnx files")
-    if kind not in (_PARAMS, *FORMATS) and (options.plain_names or options.symbol):
+    if suffix not in (_PARAMS, *FORMATS) and (options.plain_names or options.symbol):
         raise UsageError("--plain-names and --symbol are only for files of parameters")
     if options.plain_names and options.symbol:
         raise UsageError("--plain-names and --symbol contradict each other")
@@ -81,12 +81,12 @@ def _check_target(target: Path) -> None:
 
 def _read(path: Path) -> Mapping[str, ParamsArray]:
     """The arrays of a file by name. Arrays without names are named arr_0, arr_1, ..., as in NumPy."""
-    kind = path.suffix.lower()
-    if kind in FORMATS and not path.is_dir():
-        return FORMATS[kind][0](path)
+    suffix = path.suffix.lower()
+    if suffix in FORMATS and not path.is_dir():
+        return FORMATS[suffix][0](path)
     if path.is_dir():
         raise UsageError(f"{path}: is a folder; parameters must be in a .params, .npz or .safetensors file")
-    if kind != _PARAMS:
+    if suffix != _PARAMS:
         raise UsageError(f"{path}: parameters must be in a .params, .npz or .safetensors file")
     file = read_params(path)
     names = file.names or [f"arr_{i}" for i in range(len(file.arrays))]

@@ -130,12 +130,12 @@ def products() -> None:
 def layers() -> None:
     """Activations, poolings, normalisations and losses."""
     x, images, one = nd.ones(_SHAPE), nd.ones((2, 3, 8, 8)), nd.ones((3,))
-    for kind in ("relu", "sigmoid", "tanh", "softrelu"):
-        nd.Activation(x, act_type=kind)
+    for type_of_layer in ("relu", "sigmoid", "tanh", "softrelu"):
+        nd.Activation(x, act_type=type_of_layer)
     _ = nd.LeakyReLU(x, slope=0.1), nd.LeakyReLU(x, act_type="gelu"), nd.LayerNorm(x, one, one), nd.Dropout(x)
-    for kind in ("max", "avg"):
-        nd.Pooling(images, kernel=(2, 2), stride=(2, 2), pool_type=kind)
-        nd.Pooling(images, kernel=(1, 1), global_pool=True, pool_type=kind)
+    for type_of_layer in ("max", "avg"):
+        nd.Pooling(images, kernel=(2, 2), stride=(2, 2), pool_type=type_of_layer)
+        nd.Pooling(images, kernel=(1, 1), global_pool=True, pool_type=type_of_layer)
     _ = nd.SoftmaxOutput(x, nd.ones((2,))), nd.softmax_cross_entropy(x, nd.ones((2,)))
     gluon.loss.SoftmaxCrossEntropyLoss()(x, nd.ones((2,)))
     for loss in (gluon.loss.L2Loss, gluon.loss.L1Loss, gluon.loss.SigmoidBinaryCrossEntropyLoss):

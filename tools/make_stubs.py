@@ -96,8 +96,8 @@ def index() -> str:
     families: dict[str, list[str]] = {}
     for path in sorted(_INDEX.glob("*.py")):
         import_module(f"..ir.dialects.mx.{path.stem}", __package__)
-    for name, kind in all_names().items():
-        families.setdefault(kind.__module__.rpartition(".")[2], []).append(name)
+    for name, operator in all_names().items():
+        families.setdefault(operator.__module__.rpartition(".")[2], []).append(name)
     return _INDEX_TEXT.format(rows="\n".join(_index_rows(sorted(families.items()))))
 
 

@@ -164,12 +164,12 @@ def _header(data: bytes) -> np.void:
     return header
 
 
-def _table(data: bytes, kind: np.dtype[np.void], offset: int, count: int, what: str) -> npt.NDArray[np.void]:
-    if offset + count * kind.itemsize > len(data):
+def _table(data: bytes, dtype: np.dtype[np.void], offset: int, count: int, what: str) -> npt.NDArray[np.void]:
+    if offset + count * dtype.itemsize > len(data):
         raise LinkError(
-            f"the object is truncated: its {what} ends at byte {offset + count * kind.itemsize} of {len(data)}"
+            f"the object is truncated: its {what} ends at byte {offset + count * dtype.itemsize} of {len(data)}"
         )
-    return np.frombuffer(data, kind, count, offset)
+    return np.frombuffer(data, dtype, count, offset)
 
 
 def _section_table(data: bytes) -> npt.NDArray[np.void]:

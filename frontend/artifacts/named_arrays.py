@@ -52,17 +52,17 @@ def read_safetensors(path: Path) -> dict[str, ParamsArray]:
 
 
 def _from_safetensors(name: str, entry: Mapping[str, Any], data: bytes) -> ParamsArray:
-    kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if kind != "BF16" and kind not in _SAFETENSORS:
-        raise ArtifactError(f"{name!r} has dtype {kind}, which MXNet does not have")
+    dtype_name, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if dtype_name != "BF16" and dtype_name not in _SAFETENSORS:
+        raise ArtifactError(f"{name!r} has dtype {dtype_name}, which MXNet does not have")
     if not 0 <= begin <= end <= len(data):
         raise ArtifactError(f"the bytes of {name!r} are not in the file")
-    dtype = np.dtype("<u2" if kind == "BF16" else _SAFETENSORS[kind])
+    dtype = np.dtype("<u2" if dtype_name == "BF16" else _SAFETENSORS[dtype_name])
     if any(type(n) is not int or n < 0 for n in shape) or prod(shape) * dtype.itemsize != end - begin:
-        raise ArtifactError(f"{name!r} of shape {shape} and dtype {kind} has {end - begin} bytes")
+        raise ArtifactError(f"{name!r} of shape {shape} and dtype {dtype_name} has {end - begin} bytes")
     values = np.frombuffer(data[begin:end], dtype).reshape(shape)
-    values = valid_bools(values) if kind == "BOOL" else values
-    return BFloat16Data(values) if kind == "BF16" else values
+    values = valid_bools(values) if dtype_name == "BOOL" else values
+    return BFloat16Data(values) if dtype_name == "BF16" else values
 
 
 def write_safetensors(path: Path, arrays: Mapping[str, ParamsArray]) -> None:
@@ -72,9 +72,9 @@ def write_safetensors(path: Path, arrays: Mapping[str, ParamsArray]) -> None:
     end = 0
     for name, array in arrays.items():
         dense = dense_array(name, array.bits if isinstance(array, BFloat16Data) else array)
-        kind = "BF16" if isinstance(array, BFloat16Data) else _NAME_OF_DTYPE[dense.dtype]
+        dtype_name = "BF16" if isinstance(array, BFloat16Data) else _NAME_OF_DTYPE[dense.dtype]
         begin, end = end, end + dense.nbytes
-        header[name] = {"dtype": kind, "shape": dense.shape, "data_offsets": [begin, end]}
+        header[name] = {"dtype": dtype_name, "shape": dense.shape, "data_offsets": [begin, end]}
         chunks.append(dense.tobytes())
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # aligns the arrays

@@ -125,6 +125,6 @@ def _numpy(name: str, array: ParamsArray) -> np.ndarray:
 def dense_array(name: str, array: ParamsArray) -> np.ndarray:
     """The array as little-endian and row-major. Raises ArtifactError for a sparse array and for None."""
     if not isinstance(array, np.ndarray):
-        kind = "was never allocated" if array is None else "is sparse"
-        raise ArtifactError(f"{name!r} {kind}, which only .params supports")
+        problem = "was never allocated" if array is None else "is sparse"
+        raise ArtifactError(f"{name!r} {problem}, which only .params supports")
     return np.asarray(array, array.dtype.newbyteorder("<"), order="C")

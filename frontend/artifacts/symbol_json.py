@@ -81,10 +81,10 @@ class _Reader:
     def fail(self, problem: str) -> NoReturn:
         raise ArtifactError(f"{self.place}: {problem}")
 
-    def typed(self, value: Any, kind: type, what: str) -> Any:
+    def typed(self, value: Any, cls: type, what: str) -> Any:
         # a bool is an int in Python, but not in JSON
-        if not isinstance(value, kind) or isinstance(value, bool):
-            self.fail(f"{what} is {_short(value)} and not {_KIND_NAMES[kind]}")
+        if not isinstance(value, cls) or isinstance(value, bool):
+            self.fail(f"{what} is {_short(value)} and not {_KIND_NAMES[cls]}")
         return value
 
     def fields(self, value: Any, known: Mapping[str, bool], what: str) -> dict[str, Any]:
@@ -197,10 +197,10 @@ class _Reader:
         parts = self.typed(value, list, f"the graph attribute {name!r}")
         if len(parts) != 2:
             self.fail(f"the graph attribute {name!r} is {_short(value)} and not [type, value]")
-        kind = self.text(parts[0], f"the type of the graph attribute {name!r}")
-        if kind == "int":
+        type_name = self.text(parts[0], f"the type of the graph attribute {name!r}")
+        if type_name == "int":
             self.typed(parts[1], int, f"the graph attribute {name!r}")
-        return GraphAttr(kind, self.graph_value(parts[1], name))
+        return GraphAttr(type_name, self.graph_value(parts[1], name))
 
     def graph_value(self, value: Any, name: str) -> GraphValue:
         if isinstance(value, list):

@@ -55,10 +55,11 @@ class Parameter(ParameterArrays):
         stype: str = "default",
         grad_stype: str = "default",
     ) -> None:
-        for kind, value in (("grad_stype", grad_stype), ("stype", stype)):
+        for option, value in (("grad_stype", grad_stype), ("stype", stype)):
             if value not in ("default", "row_sparse", "csr"):
                 raise AssertionError(
-                    f"{kind} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', but got '{value}'"
+                    f"{option} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', "
+                    f"but got '{value}'"
                 )
         self.name = name
         self.lr_mult = lr_mult

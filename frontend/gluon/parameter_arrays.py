@@ -11,7 +11,7 @@ from .. import autograd, context
 from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray, array, zeros
-from ..ndarray.gradients import attach, take_off
+from ..ndarray.gradients import attach, remove_variable
 from ..ndarray.tape import Variable, variable_of
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class ParameterArrays:
         """Give each array a gradient of zeros, or none if `grad_req` is "null"."""
         for one in self._data or ():
             if self._grad_req == "null":
-                take_off(one)
+                remove_variable(one)
             else:
                 make = partial(zeros, one.shape, one.context, one.dtype, self._grad_stype)
                 attach(one, self._grad_req, make, self._grad_stype)

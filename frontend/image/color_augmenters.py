@@ -121,7 +121,7 @@ class ColorJitterAug(RandomOrderAug):
             (ContrastJitterAug, contrast),
             (SaturationJitterAug, saturation),
         )
-        super().__init__([kind(size) for kind, size in ranges if size > 0])
+        super().__init__([augmenter(size) for augmenter, size in ranges if size > 0])
 
 
 class LightingAug(Augmenter):

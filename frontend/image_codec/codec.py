@@ -131,17 +131,19 @@ def map_colors(image: np.ndarray, matrix: np.ndarray, out: np.ndarray) -> None:
         cv2.transform(image, matrix, dst=out)
 
 
-def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, values: list[float]) -> np.ndarray:
+def add_border(
+    image: np.ndarray, edges: tuple[int, int, int, int], border_type: int, values: list[float]
+) -> np.ndarray:
     """Add borders of these widths (top, bottom, left, right) to an image (H, W, C).
 
-    `kind` is OpenCV's border type; 0 fills with `values` per channel. Raises MXNetError for an invalid image or border.
+    `border_type` is OpenCV's; 0 fills with `values` per channel. Raises MXNetError for an invalid image or border.
     """
     require_image(image)
     cv2 = opencv()
-    with library_errors(f"copyMakeBorder of {image.shape} by {edges} with type={kind}"):
+    with library_errors(f"copyMakeBorder of {image.shape} by {edges} with type={border_type}"):
         if cv2 is None:
-            return without_opencv.add_border(image, edges, kind, values)
-        result = cv2.copyMakeBorder(image, *edges, kind, value=values)
+            return without_opencv.add_border(image, edges, border_type, values)
+        result = cv2.copyMakeBorder(image, *edges, border_type, value=values)
     return result.reshape(*result.shape[:2], image.shape[2])
 
 

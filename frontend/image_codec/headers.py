@@ -74,13 +74,13 @@ def _jpeg(data: bytes) -> Size | None:
 
 
 def _webp(data: bytes) -> Size | None:
-    kind = data[12:16]
-    if kind == b"VP8 ":
+    chunk = data[12:16]
+    if chunk == b"VP8 ":
         width, height = struct.unpack_from("<HH", data, 26)
         return width & 0x3FFF, height & 0x3FFF
-    if kind == b"VP8L":
+    if chunk == b"VP8L":
         (bits,) = struct.unpack_from("<I", data, 21)
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    if kind == b"VP8X":
+    if chunk == b"VP8X":
         return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
     return None

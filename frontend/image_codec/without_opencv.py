@@ -69,41 +69,43 @@ def encode(image: np.ndarray, img_fmt: str, quality: int) -> bytes:
 
     `quality` is 1 to 100 for .jpg, and the compression level 0 to 9 for .png. Raises MXNetError for an unknown format.
     """
-    kind = _FORMATS.get(img_fmt.upper()) or _pillow().registered_extensions().get(img_fmt.lower())
-    if kind is None:
+    image_format = _FORMATS.get(img_fmt.upper()) or _pillow().registered_extensions().get(img_fmt.lower())
+    if image_format is None:
         raise MXNetError(f"pack_img: Pillow does not support the image format {img_fmt!r}")
-    pixels = _storable(np.asarray(image), kind)
-    options = {"JPEG": {"quality": quality}, "PNG": {"compress_level": quality}}.get(kind, {})
+    pixels = _storable(np.asarray(image), image_format)
+    options = {"JPEG": {"quality": quality}, "PNG": {"compress_level": quality}}.get(image_format, {})
     file = io.BytesIO()
-    _pillow().fromarray(np.ascontiguousarray(pixels)).save(file, kind, **options)
+    _pillow().fromarray(np.ascontiguousarray(pixels)).save(file, image_format, **options)
     return file.getvalue()
 
 
-def _storable(image: np.ndarray, kind: str) -> np.ndarray:
+def _storable(image: np.ndarray, image_format: str) -> np.ndarray:
     """The pixels in RGB order as a file of this kind holds them: as in OpenCV, JPEG without alpha, and 8 bits except
     in PNG. MXNetError for 16-bit colours, which Pillow lacks."""
     if image.ndim == 3:
-        alpha = range(3, 3 if kind == "JPEG" else image.shape[2])
+        alpha = range(3, 3 if image_format == "JPEG" else image.shape[2])
         image = image[:, :, [2, 1, 0, *alpha]] if image.shape[2] > 1 else image[:, :, 0]
-    if kind != "PNG" or image.dtype != np.uint16:
+    if image_format != "PNG" or image.dtype != np.uint16:
         return _saturate(image, np.dtype(np.uint8))
     if image.ndim == 3:
         raise MXNetError("PNG files with 16-bit colours require OpenCV: pip install opencv-python-headless")
     return image
 
 
-def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, values: Sequence[float]) -> np.ndarray:
+def add_border(
+    image: np.ndarray, edges: tuple[int, int, int, int], border_type: int, values: Sequence[float]
+) -> np.ndarray:
     """Add borders of these widths (top, bottom, left, right) to an image (H, W, C).
 
-    `kind` is OpenCV's border type; 0 fills with `values` per channel. Raises MXNetError for an unknown type.
+    `border_type` is OpenCV's border type; 0 fills with `values` per channel. Raises MXNetError for an unknown type.
     """
     top, bottom, left, right = edges
-    kind &= ~_ISOLATED
+    border_type &= ~_ISOLATED
     widths = ((top, bottom), (left, right), (0, 0))
-    if kind in _BORDERS:
-        return np.pad(image, widths, mode=_BORDERS[kind])  # type: ignore[call-overload]
-    if kind != 0:
-        raise MXNetError(f"copyMakeBorder: type={kind} is not one of 0, {', '.join(map(str, _BORDERS))}")
+    if border_type in _BORDERS:
+        return np.pad(image, widths, mode=_BORDERS[border_type])  # type: ignore[call-overload]
+    if border_type != 0:
+        raise MXNetError(f"copyMakeBorder: type={border_type} is not one of 0, {', '.join(map(str, _BORDERS))}")
     height, width, channels = image.shape
     result = np.empty((height + top + bottom, width + left + right, channels), image.dtype)
     result[:] = _saturate([*values, 0, 0, 0, 0][:channels], image.dtype)

@@ -86,8 +86,8 @@ class Normalizer(ABC):
     def __init__(self, parameters: Any, channels: int) -> None:
         self._channels = _CHANNELS[channels]
         self._mean, self._std = (
-            np.array([getattr(parameters, f"{kind}_{channel}") for channel in "rgba"][:channels], np.float32)
-            for kind in ("mean", "std")
+            np.array([getattr(parameters, f"{statistic}_{channel}") for channel in "rgba"][:channels], np.float32)
+            for statistic in ("mean", "std")
         )
         self._mean_image: np.ndarray | None = None
         self._table: np.ndarray | None = None

@@ -149,8 +149,8 @@ class DataParallelExecutorGroup:
         """Collect the executors' arrays in lists: for each name, one array per context."""
         slices = self.slices or [slice(i, i + 1) for i in range(len(self.execs))]
 
-        def on_all(names: Sequence[str], kind: str = "arg_dict") -> list[list[Any]]:
-            return [[getattr(e, kind)[name] for e in self.execs] for name in names]
+        def on_all(names: Sequence[str], dictionary: str = "arg_dict") -> list[list[Any]]:
+            return [[getattr(e, dictionary)[name] for e in self.execs] for name in names]
 
         def with_slices(names: Sequence[str]) -> list[Any]:
             return [

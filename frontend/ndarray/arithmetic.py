@@ -38,16 +38,16 @@ _recent_numbers = _numbers.recent
 _tables: dict[str, Cache[Any, FastPath]] = {}
 
 
-def cell(dtype: DType, value: Any) -> NDArray:
+def number_array(dtype: DType, value: Any) -> NDArray:
     """A number as an array of shape () and class `Number`. It is cached: callers must not write to it."""
     key = dtype, value or str(value)  # 0.0 and -0.0 are equal, but need different entries
     known = _recent_numbers.get(key)
     if known is None:  # no closure over the arguments, which would slow down every call
         known = _numbers.find(key)
-    return _numbers.add(key, _new_cell(dtype, value)) if known is None else known
+    return _numbers.add(key, _new_number_array(dtype, value)) if known is None else known
 
 
-def _new_cell(dtype: DType, value: Any) -> NDArray:
+def _new_number_array(dtype: DType, value: Any) -> NDArray:
     number = empty_array((), dtype, _CPU)
     number._write(to_memory(value, dtype))
     number.__class__ = number_class()
@@ -103,10 +103,10 @@ def _operands(name: str, x: Any, y: Any) -> tuple[NDArray, NDArray]:
     if hooks.converter is not None:
         x, y = _converted(name, x, y)
     if isinstance(x, numeric_types):
-        y = whole(y)
-        return cell(y._dtype, x), y
+        y = promote_bool(y)
+        return number_array(y._dtype, x), y
     if isinstance(y, numeric_types):
-        x = whole(x)
+        x = promote_bool(x)
     return x, as_operand(y, x._dtype)
 
 
@@ -136,7 +136,7 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
         if other.__class__ in _NUMBERS:
             if self._dtype is _BOOL:
                 self = self.astype("int64")
-            other = cell(self._dtype, other)
+            other = number_array(self._dtype, other)
         try:
             call = fast_paths[self._dtype, self._shape, other._dtype, other._shape]
         except (AttributeError, KeyError):
@@ -160,7 +160,7 @@ def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any]
 
     def method(self: NDArray, other: Any) -> NDArray:
         operand = other
-        self = whole(self)
+        self = promote_bool(self)
         other = as_operand(other, self._dtype)
         call = fast_paths.get((other._dtype, other._shape, self._dtype, self._shape))
         if hooks.watched:
@@ -228,7 +228,7 @@ def _unary(bound: Callable[[], BoundOperator], python_name: str, doc: str) -> Ca
                 return call(self)
             except DeviceError:
                 pass
-        return slowly(whole(self))
+        return slowly(promote_bool(self))
 
     def slowly(x: NDArray) -> NDArray:
         if hooks.converter is not None:
@@ -262,11 +262,11 @@ def as_operand(value: Any, dtype: DType) -> NDArray:
     if isinstance(value, array_class()):
         return value
     if isinstance(value, numeric_types):
-        return cell(dtype, value)
+        return number_array(dtype, value)
     raise _unsupported(value)
 
 
-def whole(array: NDArray) -> NDArray:
+def promote_bool(array: NDArray) -> NDArray:
     """The array as operand beside a number: bool arrays become int64."""
     return array.astype("int64") if array._dtype is _BOOL else array
 
@@ -282,7 +282,7 @@ def apply(name: str, x: NDArray, y: Any) -> NDArray:
         return binary(name, x, y)
     operand = y
     if isinstance(y, numeric_types):
-        x = whole(x)
+        x = promote_bool(x)
     y = as_operand(y, x._dtype)
     if y._is_sparse:
         return binary(name, x, y)

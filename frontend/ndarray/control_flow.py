@@ -15,8 +15,8 @@ def _flatten(nested: Any, what: str) -> tuple[list[NDArray], Any]:
     if isinstance(nested, NDArray):
         return [nested], 0
     if not isinstance(nested, list | tuple):
-        kind = type(nested)
-        raise AssertionError(f"{what} must be (nested) list of NDArray, but got {nested} of type {kind}")
+        cls = type(nested)
+        raise AssertionError(f"{what} must be (nested) list of NDArray, but got {nested} of type {cls}")
     parts = [_flatten(item, what) for item in nested]
     return [a for arrays, _ in parts for a in arrays], [form for _, form in parts]
 
@@ -31,13 +31,13 @@ def _regroup(arrays: Sequence[NDArray], form: Any) -> Any:
     return take(form)
 
 
-def _scalar(value: Any, kind: type, what: str) -> Any:
-    """A Python value of type `kind` from an array of one element, or from any value that `kind` accepts."""
+def _scalar(value: Any, cls: type, what: str) -> Any:
+    """A Python value of type `cls` from an array of one element, or from any value that `cls` accepts."""
     value = value.asscalar() if hasattr(value, "asscalar") else value
     try:
-        return kind(value)
+        return cls(value)
     except (TypeError, ValueError):
-        raise ValueError(f"Cannot convert {what} to python {kind.__name__}") from None
+        raise ValueError(f"Cannot convert {what} to python {cls.__name__}") from None
 
 
 def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any, Any]:

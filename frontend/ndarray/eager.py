@@ -96,8 +96,8 @@ def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None
 
 def kind_of(value: Any) -> Any:
     """The type of a parameter, or a tuple of the types of its items. Cache keys need it: 2, 2.0 and True are equal."""
-    kind = value.__class__
-    return kind if kind is not tuple else tuple(map(type, value))
+    cls = value.__class__
+    return cls if cls is not tuple else tuple(map(type, value))
 
 
 def bind(cls: type[Operator], params: Mapping[str, Any]) -> BoundOperator:

@@ -84,7 +84,7 @@ def attach(array: NDArray, request: str, make: Callable[[], NDArray], stype: str
     return variable
 
 
-def take_off(array: NDArray) -> None:
+def remove_variable(array: NDArray) -> None:
     """Make an array no variable: it has no gradient."""
     array._entry = None
     attachments.changed()

@@ -206,8 +206,8 @@ def _assignable(array: NDArray, value: Any) -> Any:
     try:
         values = numbers_of(value, array._dtype)
     except Exception as error:
-        kind = type(array)
+        cls = type(array)
         raise TypeError(
-            f"{kind} does not support assignment with non-array-like object {value} of type {type(value)}: {error}"
+            f"{cls} does not support assignment with non-array-like object {value} of type {type(value)}: {error}"
         ) from None
     return to_memory(values, array._dtype)

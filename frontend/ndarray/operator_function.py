@@ -126,7 +126,7 @@ class OperatorSpecialization(Specialization):
                 if is_recorded(arrays):
                     record_without_gradient(self.operator, arrays, results)
         except DeviceError:
-            return self.elsewhere(arrays, out, scalars)
+            return self.on_device_of_arrays(arrays, out, scalars)
         if out is not None:
             return out
         return results[0] if len(results) == 1 else results
@@ -163,7 +163,7 @@ class OperatorSpecialization(Specialization):
         options = eager_options(self._signature[1])
         return Differentiable(graph, options, self.device, (self.operator, len(self._signature[0])))
 
-    def elsewhere(self, arrays: Sequence[NDArray], out: Out = None, scalars: Sequence[float] = ()) -> Any:
+    def on_device_of_arrays(self, arrays: Sequence[NDArray], out: Out = None, scalars: Sequence[float] = ()) -> Any:
         """The call on the arrays' device, which is not part of a fast path's key. MXNetError for several devices."""
         arrays = on_one_device(arrays)
         specialization = self.function.specialization(arrays)
@@ -217,8 +217,8 @@ class OperatorSpecialization(Specialization):
         """MXNetError or IndexError if the elements of the operands are invalid."""
         reason = self.operator.operands_problem([from_memory(a._memory(), a._dtype) for a in arrays])
         if reason is not None:
-            kind = IndexError if type(self.operator).index_errors else MXNetError
-            raise kind(self._refusal(arrays, reason))
+            error_class = IndexError if type(self.operator).index_errors else MXNetError
+            raise error_class(self._refusal(arrays, reason))
 
     def _refusal(self, arrays: Sequence[NDArray], reason: str) -> str:
         return refusal(self.operator, [a._type() for a in arrays], reason)

@@ -70,12 +70,12 @@ def _key_of(args: tuple[Any, ...], kwargs: dict[str, Any], scalars: frozenset[st
     that the operator checks are among the others. TypeError for a call without a fast path."""
     key: list[Any] = [(a._dtype, a._shape) for a in args] if args else [current_context()]
     for name, value in kwargs.items():
-        kind = value.__class__
+        cls = value.__class__
         if name in scalars:
-            if kind is list or kind is tuple:
+            if cls is list or cls is tuple:
                 key.append((name, len(value)))
-            elif kind in _KINDS:
-                key.append((name, _KINDS[kind]))
+            elif cls in _KINDS:
+                key.append((name, _KINDS[cls]))
             else:
                 raise TypeError
         elif name == "out":

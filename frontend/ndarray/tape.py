@@ -1,6 +1,6 @@
-"""The tape: calls that were recorded for gradients, and the way back through them.
+"""The tape: calls that were recorded for gradients, and the backward pass through them.
 
-    Variable    an array with a gradient (`attach_grad`): where the way back ends
+    Variable    an array with a gradient (`attach_grad`): where the backward pass ends
     Recorded    a call whose results depend on variables, with what its gradient reads
     Entry       one result of a recorded call, or a variable; an array on the tape refers to its entry
 
@@ -422,7 +422,7 @@ def zeros_of(type: TensorType, context: Context) -> NDArray:
     return array
 
 
-# -- the way back
+# -- the backward pass
 
 
 Observe = Callable[[Recorded, Sequence["NDArray | None"], Sequence["NDArray | None"]], None]

@@ -152,14 +152,14 @@ def _reduce(w: Writer, node: Node, op: Reduce) -> str:
     if op.op in (ReduceOp.AND, ReduceOp.OR):
         if node.inputs[0].type.dtype is not DType.BOOL:
             raise unsupported(node, "it is a bitwise reduction")
-        kind = "ReduceMin" if op.op is ReduceOp.AND else "ReduceMax"
-        return w.cast(w.op(kind, w.cast(x, DType.I32), w.ints(op.axes), keepdims=0), DType.BOOL)
+        op_type = "ReduceMin" if op.op is ReduceOp.AND else "ReduceMax"
+        return w.cast(w.op(op_type, w.cast(x, DType.I32), w.ints(op.axes), keepdims=0), DType.BOOL)
     return w.op(_REDUCTIONS[op.op], x, w.ints(op.axes), keepdims=0, hint=node.name)
 
 
 def _arg_reduce(w: Writer, node: Node, op: ArgReduce) -> str:
-    kind = "ArgMax" if op.kind == "max" else "ArgMin"
-    return w.op(kind, w.input(node.inputs[0]), axis=op.axis, keepdims=0)
+    op_type = "ArgMax" if op.kind == "max" else "ArgMin"
+    return w.op(op_type, w.input(node.inputs[0]), axis=op.axis, keepdims=0)
 
 
 def _cumulative(w: Writer, node: Node, op: Cumulative) -> str:

@@ -83,8 +83,8 @@ def _data_types(
     names = data if len(shapes) == len(data) else [name for name in data if not name.endswith("label")]
     kinds = list(dtypes) if isinstance(dtypes, list | tuple) else [dtypes] * len(names)
     types = {
-        name: TensorType(tuple(shape), DType.from_numpy(kind))
-        for name, shape, kind in zip(names, shapes, kinds, strict=True)
+        name: TensorType(tuple(shape), DType.from_numpy(dtype))
+        for name, shape, dtype in zip(names, shapes, kinds, strict=True)
     }
     known = {name: t.shape for name, t in types.items()} | {name: a.shape for name, a in arrays.items()}
     inferred = dict(zip(symbol.list_arguments(), symbol.infer_shape(**known)[0] or (), strict=False))

@@ -137,22 +137,22 @@ def _leaky_relu(w: Writer, node: Node, op: Any) -> str | None:
 def _pooling(w: Writer, node: Node, op: Any) -> str | None:
     if op.pool_type not in ("max", "avg") or _channels_last(op) or not _is_float(node):
         return None
-    kind = "MaxPool" if op.pool_type == "max" else "AveragePool"
+    op_type = "MaxPool" if op.pool_type == "max" else "AveragePool"
     if op.global_pool:
-        return w.op(f"Global{kind}", *_inputs(w, node), hint=node.name)
+        return w.op(f"Global{op_type}", *_inputs(w, node), hint=node.name)
     if op.pooling_convention != "valid":
         return None  # ONNX counts elements of windows beyond the padding differently
     rank = len(op.kernel)
     pad = list(op.pad or (0,) * rank)
     attributes: dict[str, Any] = {"strides": list(op.stride or (1,) * rank), "pads": pad * 2}
-    if kind == "AveragePool":
+    if op_type == "AveragePool":
         attributes["count_include_pad"] = int(op.count_include_pad is not False)
-    return w.op(kind, *_inputs(w, node), hint=node.name, kernel_shape=list(op.kernel), **attributes)
+    return w.op(op_type, *_inputs(w, node), hint=node.name, kernel_shape=list(op.kernel), **attributes)
 
 
 @rule("softmax", "log_softmax", "SoftmaxActivation", "SoftmaxOutput")
 def _softmax(w: Writer, node: Node, op: Any) -> str | None:
-    kind = "LogSoftmax" if op.mx_name() == "log_softmax" else "Softmax"
+    op_type = "LogSoftmax" if op.mx_name() == "log_softmax" else "Softmax"
     same = getattr(op, "dtype", None) is None and getattr(op, "temperature", None) in (None, 1)
     if not _is_float(node) or not same or getattr(op, "use_length", False):
         return None
@@ -162,7 +162,7 @@ def _softmax(w: Writer, node: Node, op: Any) -> str | None:
         axis = 1 if by_channel else -1
         if node.inputs[0].type.rank != 2 and not by_channel and not getattr(op, "preserve_shape", False):
             return None
-    return w.op(kind, w.input(node.inputs[0]), hint=node.name, axis=axis)
+    return w.op(op_type, w.input(node.inputs[0]), hint=node.name, axis=axis)
 
 
 @rule("Dropout", "_copy", "BlockGrad", "make_loss", "MakeLoss", "_identity_with_attr_like_rhs")
@@ -220,8 +220,8 @@ _ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div"}
 @rule(*(f"{family}_{name}" for family in ("elemwise", "broadcast") for name in _ARITHMETIC))
 def _arithmetic(w: Writer, node: Node, op: Any) -> str | None:
     same = node.inputs[0].type.dtype is node.inputs[1].type.dtype
-    kind = _ARITHMETIC[op.mx_name().rpartition("_")[2]]
-    return w.op(kind, *_inputs(w, node), hint=node.name) if same and _is_float(node) else None
+    op_type = _ARITHMETIC[op.mx_name().rpartition("_")[2]]
+    return w.op(op_type, *_inputs(w, node), hint=node.name) if same and _is_float(node) else None
 
 
 @rule("clip")

@@ -67,15 +67,15 @@ class Writer:
         self._taken.add(name)
         return name
 
-    def op(self, kind: str, *inputs: str, hint: str = "", **attributes: Any) -> str:
-        """Add a node of ONNX operator `kind` with one result. Returns its name. An empty input name omits an input."""
-        return self.ops(kind, inputs, 1, hint, **attributes)[0]
+    def op(self, op_type: str, *inputs: str, hint: str = "", **attributes: Any) -> str:
+        """Add a node of an ONNX operator with one result. Returns its name. An empty input name omits an input."""
+        return self.ops(op_type, inputs, 1, hint, **attributes)[0]
 
-    def ops(self, kind: str, inputs: Sequence[str], count: int, hint: str = "", **attributes: Any) -> list[str]:
+    def ops(self, op_type: str, inputs: Sequence[str], count: int, hint: str = "", **attributes: Any) -> list[str]:
         """Add a node with `count` results. Returns their names."""
-        name = self.fresh(hint or kind.lower())
+        name = self.fresh(hint or op_type.lower())
         outputs = [name, *(self.fresh(f"{name}_{i}") for i in range(1, count))]
-        node = onnx_library().helper.make_node(kind, list(inputs), outputs, name=name, **attributes)
+        node = onnx_library().helper.make_node(op_type, list(inputs), outputs, name=name, **attributes)
         self.nodes.append(node)
         return outputs
 

@@ -54,8 +54,8 @@ def _array(state: dict[str, Any]) -> NDArray | None:
     return None if handle is None else from_bytes(_HEAD + bytes(handle) + _TAIL)
 
 
-def _context(kind: str, number: int = 0) -> Context:
-    return Context(kind, operator.index(number))
+def _context(device_type: str, number: int = 0) -> Context:
+    return Context(device_type, operator.index(number))
 
 
 def _context_of(state: dict[str, Any]) -> Context:
@@ -72,10 +72,10 @@ def _dtype(text: str, *_: object) -> Unfinished:
     return Unfinished(lambda state: np.dtype(text).newbyteorder(state[1]))
 
 
-def _scalar(kind: np.dtype, content: bytes | str) -> Any:
+def _scalar(dtype: np.dtype, content: bytes | str) -> Any:
     """Create a NumPy scalar from its bytes."""
     data = content.encode("latin1") if isinstance(content, str) else content
-    return np.frombuffer(data, kind, 1)[0]
+    return np.frombuffer(data, dtype, 1)[0]
 
 
 def _subclasses(cls: type) -> Iterator[type]:

@@ -90,9 +90,9 @@ class Updater:
         elif not self.states_synced[index]:
             expected = self.optimizer.create_state_multi_precision(index, weight)
             if not _fits(self.states[index], expected):
-                name, kind = self.optimizer.idx2name.get(index, index), type(self.optimizer).__name__
+                name, optimizer_name = self.optimizer.idx2name.get(index, index), type(self.optimizer).__name__
                 raise MXNetError(
-                    f"the loaded state of weight {name} is {_described(self.states[index])}, {kind} needs "
+                    f"the loaded state of weight {name} is {_described(self.states[index])}, {optimizer_name} needs "
                     f"{_described(expected)}: it belongs to another optimizer or another network"
                 )
             self.states[index] = self.sync_state_context(self.states[index], weight.context)

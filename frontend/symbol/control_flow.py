@@ -30,8 +30,8 @@ def flatten(nested: Any, what: str) -> tuple[list[Symbol], Any]:
         count = len(nested.list_outputs())
         return [nested], count if count > 1 else 0
     if not isinstance(nested, list | tuple):
-        kind = type(nested)
-        raise AssertionError(f"{what} must be (nested) list of Symbol, but got {nested} of type {kind}")
+        cls = type(nested)
+        raise AssertionError(f"{what} must be (nested) list of Symbol, but got {nested} of type {cls}")
     parts = [flatten(item, what) for item in nested]
     return [symbol for symbols, _ in parts for symbol in symbols], [form for _, form in parts]
 

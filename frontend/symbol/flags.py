@@ -81,9 +81,9 @@ def parse_flags(flags: Iterable[tuple[str, Any]]) -> FunctionFlags:
     for name, value in flags:
         if name not in _KINDS:
             raise MXNetError(f"Cannot find argument '{name}', Possible Arguments: {', '.join(_KINDS)}")
-        kind, parse = _KINDS[name]
+        type_text, parse = _KINDS[name]
         try:
             values[name] = parse(str(value))
         except (KeyError, ValueError):
-            raise MXNetError(f"Invalid Parameter format for {name} expect {kind} but value='{value}'") from None
+            raise MXNetError(f"Invalid Parameter format for {name} expect {type_text} but value='{value}'") from None
     return FunctionFlags(**{f.name: values[f.name] for f in fields(FunctionFlags) if f.name in values})

@@ -111,27 +111,27 @@ _ARRAY_ONLY = "wait_to_read asnumpy asscalar copy as_in_context detach backward"
 MORE_METHODS = ("broadcast_like", "broadcast_to", "reshape")  # those of arrays differ from the operators
 
 
-def _install(kind: type[Symbol]) -> None:
+def _install(cls: type[Symbol]) -> None:
     """Add all methods to a class of symbols."""
     for name, (pair, scalar, reflected) in _ARITHMETIC.items():
-        setattr(kind, f"__{name}__", _operator_method(pair, scalar))
-        setattr(kind, f"__r{name}__", _reflected_method(pair, reflected))
+        setattr(cls, f"__{name}__", _operator_method(pair, scalar))
+        setattr(cls, f"__r{name}__", _reflected_method(pair, reflected))
     for name, op in _COMPARISONS.items():
-        setattr(kind, f"__{name}__", _operator_method(f"_{op}", f"_{op}_scalar"))
+        setattr(cls, f"__{name}__", _operator_method(f"_{op}", f"_{op}_scalar"))
     for name, op in _IN_PLACE.items():
-        setattr(kind, name, _in_place_method(name, op))
+        setattr(cls, name, _in_place_method(name, op))
     for name in _OF_PYTHON_2:
-        setattr(kind, name, getattr(kind, name.replace("div", "truediv")))
+        setattr(cls, name, getattr(cls, name.replace("div", "truediv")))
     for name in _ARRAY_ONLY.split():
-        setattr(kind, name, _array_only(name))
+        setattr(cls, name, _array_only(name))
     for name in (*METHODS, *MORE_METHODS):
-        setattr(kind, name, _fluent(name))
+        setattr(cls, name, _fluent(name))
     methods = {"__neg__": _negative, "diag": _diag, "expand_dims": _expand_dims}
     methods |= {"flatten": _flatten, "squeeze": _squeeze}
     for name, method in methods.items():
-        setattr(kind, name, method)
+        setattr(cls, name, method)
     for name, op in {"__abs__": "abs", "astype": "cast"}.items():
-        setattr(kind, name, _fluent(op))
+        setattr(cls, name, _fluent(op))
 
 
 _install(Symbol)

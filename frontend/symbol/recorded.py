@@ -72,8 +72,8 @@ def _entry(place: tape.Entry) -> Entry:
     return _known[place.node][place.position]
 
 
-def _variable(kind: str) -> Entry:
-    return Entry(SymNode("null", f"{kind}{next(_numbers)}", {}))
+def _variable(prefix: str) -> Entry:
+    return Entry(SymNode("null", f"{prefix}{next(_numbers)}", {}))
 
 
 def _constant(array: NDArray | None, known: dict[int, Entry]) -> Entry:

@@ -64,9 +64,9 @@ def download_model(
         urls = meta_info.get(model_name)
     if not urls:
         return None, 0
-    for kind in ("symbol", "params"):
-        if kind not in urls:
-            raise AssertionError(f"missing {kind} url of {model_name}")
+    for file in ("symbol", "params"):
+        if file not in urls:
+            raise AssertionError(f"missing {file} url of {model_name}")
     os.makedirs(dst_dir, exist_ok=True)
     prefix = os.path.join(dst_dir, model_name)
     download(urls["symbol"], f"{prefix}-symbol.json")
@@ -77,14 +77,14 @@ def download_model(
 def get_mnist() -> dict[str, np.ndarray]:
     """Download MNIST: float32 images (n, 1, 28, 28) in [0, 1] and int8 labels, for training and testing."""
     arrays: dict[str, np.ndarray] = {}
-    for kind, start in (("train", "train"), ("test", "t10k")):
+    for part, start in (("train", "train"), ("test", "t10k")):
         with gzip.open(download(f"{_DATA}{start}-labels-idx1-ubyte.gz")) as file:
             file.read(8)
             labels = np.frombuffer(file.read(), dtype=np.int8)
         with gzip.open(download(f"{_DATA}{start}-images-idx3-ubyte.gz")) as file:
             _, count, rows, columns = struct.unpack(">IIII", file.read(16))
             images = np.frombuffer(file.read(), dtype=np.uint8).reshape(count, 1, rows, columns)
-        arrays[f"{kind}_data"], arrays[f"{kind}_label"] = images.astype(np.float32) / 255, labels
+        arrays[f"{part}_data"], arrays[f"{part}_label"] = images.astype(np.float32) / 255, labels
     return arrays
 
 

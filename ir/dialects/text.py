@@ -36,28 +36,28 @@ def _core_operations() -> Iterable[type[Op]]:
 def _core_build(name: str, attributes: Mapping[str, Attribute], regions: tuple[Graph, ...]) -> Op:
     from .core import PRIMITIVES
 
-    kind = PRIMITIVES[name]
+    op = PRIMITIVES[name]
     if name == "core.host_callback":
         raise ValueError("a host callback calls a Python function, which text does not contain")
     left, bodies = dict(attributes), list(regions)
-    values = {field: read(field, left, bodies) for field, read in _readers(kind).items()}
+    values = {field: read(field, left, bodies) for field, read in _readers(op).items()}
     if left:
         raise ValueError(f"{name} has no attribute {next(iter(left))!r}")
     if bodies:
         raise ValueError(f"{name} has {len(regions) - len(bodies)} regions, got {len(regions)}")
-    return kind(**values)
+    return op(**values)
 
 
-def field_hints(kind: type[Op]) -> dict[str, Any]:
+def field_hints(op: type[Op]) -> dict[str, Any]:
     """The types of a primitive's parameters, in order."""
-    hints = get_type_hints(kind)
-    return {f.name: hints[f.name] for f in fields(kind) if f.init and not f.name.startswith("_")}  # type: ignore[arg-type]
+    hints = get_type_hints(op)
+    return {f.name: hints[f.name] for f in fields(op) if f.init and not f.name.startswith("_")}  # type: ignore[arg-type]
 
 
 @cache
-def _readers(kind: type[Op]) -> dict[str, Reader]:
-    declared: dict[str, Field[Any]] = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
-    return {name: _reader(hint, declared[name]) for name, hint in field_hints(kind).items()}
+def _readers(op: type[Op]) -> dict[str, Reader]:
+    declared: dict[str, Field[Any]] = {f.name: f for f in fields(op)}  # type: ignore[arg-type]
+    return {name: _reader(hint, declared[name]) for name, hint in field_hints(op).items()}
 
 
 def _reader(hint: Any, field: Field[Any]) -> Reader:
@@ -114,10 +114,10 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
     return _exactly(hint) if hint in (bool, int, float, str, DType, TensorType) else lambda value: value
 
 
-def _exactly(kind: type) -> Callable[[Any], Any]:
+def _exactly(type_of_value: type) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
-        if type(value) is not kind:
-            raise TypeError(f"expected {kind.__name__}")
+        if type(value) is not type_of_value:
+            raise TypeError(f"expected {type_of_value.__name__}")
         return value
 
     return check
@@ -144,16 +144,16 @@ def _mx_build(name: str, attributes: Mapping[str, Attribute], regions: tuple[Gra
     return from_attributes(name, attributes)
 
 
-def _mx_is_variadic(kind: type[Op]) -> bool:
+def _mx_is_variadic(op: type[Op]) -> bool:
     """True if IRDL cannot list the operands and results: it allows one optional operand, the last."""
     from .mx.operator import Operator
 
-    assert issubclass(kind, Operator)
-    optional = [name for name in kind.inputs if "?" in name]
-    overridden = kind.output_names is not Operator.output_names or kind.input_names is not Operator.input_names
-    starred = any("*" in name for name in kind.inputs)
-    return overridden or starred or optional not in ([], [*kind.inputs[-1:]])
+    assert issubclass(op, Operator)
+    optional = [name for name in op.inputs if "?" in name]
+    overridden = op.output_names is not Operator.output_names or op.input_names is not Operator.input_names
+    starred = any("*" in name for name in op.inputs)
+    return overridden or starred or optional not in ([], [*op.inputs[-1:]])
 
 
-register_dialect(Dialect("core", _core_operations, lambda kind: kind.name in VARIADIC, _core_build))
+register_dialect(Dialect("core", _core_operations, lambda op: op.name in VARIADIC, _core_build))
 register_dialect(Dialect("mx", _mx_operations, _mx_is_variadic, _mx_build))

@@ -212,13 +212,13 @@ class Image:
         place = offset + self.offsets[table.section]
         value = targets[relocation.refers][symbol] + table.addend[chosen]
         where = place[:, None] + np.arange(relocation.width)
-        kind = _FIELDS[relocation.width]
-        old = self.bytes[where].view(kind)[:, 0].astype(np.int64)
+        dtype = _FIELDS[relocation.width]
+        old = self.bytes[where].view(dtype)[:, 0].astype(np.int64)
         try:
             new = relocation.encode(old, place + self.start, value)
         except RelocationError as error:
             raise LinkError(f"{relocation.name} in section {section.name!r}: {error}") from None
-        self.bytes[where] = new.astype(kind)[:, None].view(np.uint8)
+        self.bytes[where] = new.astype(dtype)[:, None].view(np.uint8)
 
     def _check(self, section: Section, offset: Words, symbol: Words, relocation: Relocation) -> None:
         if int(offset.max()) + relocation.width > section.size:

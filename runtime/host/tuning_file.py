@@ -20,14 +20,14 @@ _CONFIG = ConfigDict(strict=True, extra="forbid")
 _LONGEST_NAME, _LONGEST_REASON = 60, 300
 
 
-def _model(kind: type[Schedule]) -> type[BaseModel]:
+def _model(cls: type[Schedule]) -> type[BaseModel]:
     """The model of the entries of one kind of schedules."""
-    types = get_type_hints(kind, include_extras=True)
-    model_fields: dict[str, Any] = {"kind": (Literal[kind.__name__], ...)}  # type: ignore[valid-type]
-    for field in fields(kind):  # type: ignore[arg-type]
+    types = get_type_hints(cls, include_extras=True)
+    model_fields: dict[str, Any] = {"kind": (Literal[cls.__name__], ...)}  # type: ignore[valid-type]
+    for field in fields(cls):  # type: ignore[arg-type]
         default = ... if field.default is MISSING else field.default
         model_fields[field.name] = (_in_json(types[field.name]), default)
-    return create_model(kind.__name__, __config__=_CONFIG, __doc__=kind.__doc__, **model_fields)
+    return create_model(cls.__name__, __config__=_CONFIG, __doc__=cls.__doc__, **model_fields)
 
 
 def _in_json(annotation: Any) -> Any:

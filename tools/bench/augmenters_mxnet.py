@@ -48,21 +48,21 @@ def _single_images(mx, arguments, photographs):
     return augmented
 
 
-def _iterator(mx, kind, arguments, photographs):
+def _iterator(mx, class_name, arguments, photographs):
     """An epoch of one batch."""
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     record, index = os.path.join(folder, "a.rec"), os.path.join(folder, "a.idx")
     writer = mx.recordio.MXIndexedRecordIO(index, record, "w")
     for number, data in enumerate(photographs):
-        label = [2, 5, number % 3, 0.2, 0.1, 0.7, 0.8] if kind == "ImageDetIter" else number
+        label = [2, 5, number % 3, 0.2, 0.1, 0.7, 0.8] if class_name == "ImageDetIter" else number
         writer.write_idx(number, mx.recordio.pack((0, label, number, 0), data))
     writer.close()
-    detects = kind == "ImageDetIter"
+    detects = class_name == "ImageDetIter"
     shape = (3, 300, 300) if detects else (3, 224, 224)
     create = mx.image.CreateDetAugmenter if detects else mx.image.CreateAugmenter
     files = {"path_imgrec": record, "path_imgidx": index}
-    iterator = getattr(mx.image, kind)(len(photographs), shape, shuffle=True, **files)
+    iterator = getattr(mx.image, class_name)(len(photographs), shape, shuffle=True, **files)
 
     def epoch():
         iterator.seq.sort()

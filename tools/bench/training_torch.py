@@ -69,8 +69,8 @@ def _optimizer(torch, described, weights):
     """An optimizer in its fused form, the fastest one on CPUs."""
     name, parameters = described
     rest = {n: value for n, value in parameters.items() if n != "learning_rate"}
-    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[name]
-    return kind(weights, lr=parameters["learning_rate"], fused=True, **rest)
+    optimizer_class = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[name]
+    return optimizer_class(weights, lr=parameters["learning_rate"], fused=True, **rest)
 
 
 def _losses(torch):

@@ -73,6 +73,6 @@ class Comparison:
 
 def wrong_pass(step: Pass) -> Fault:
     """The fault that a pass changes the numbers."""
-    kind = type(step)
-    where = f"{kind.__module__.partition('.')[2].replace('.', '/')}.py"
+    cls = type(step)
+    where = f"{cls.__module__.partition('.')[2].replace('.', '/')}.py"
     return Fault("pass", f"the pass {step.name} ({where}) changes the numbers", "")

@@ -112,12 +112,12 @@ class _Layers:
     def _place(self, layer: Sequence[int], ideal: Sequence[float]) -> None:
         """Place a layer near the ideal centres, in its order and without overlaps: between the nearest places at or
         right of them, and those at or left of them."""
-        apart = [(self.widths[a] + self.widths[b]) / 2 + _GAP for a, b in pairwise(layer)]
+        distances = [(self.widths[a] + self.widths[b]) / 2 + _GAP for a, b in pairwise(layer)]
         right, left = list(ideal), list(ideal)
-        for i, distance in enumerate(apart):
+        for i, distance in enumerate(distances):
             right[i + 1] = max(right[i + 1], right[i] + distance)
-        for i in reversed(range(len(apart))):
-            left[i] = min(left[i], left[i + 1] - apart[i])
+        for i in reversed(range(len(distances))):
+            left[i] = min(left[i], left[i + 1] - distances[i])
         for n, a, b in zip(layer, left, right, strict=True):
             self.x[n] = (a + b) / 2
 

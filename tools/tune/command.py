@@ -39,8 +39,8 @@ def run(options: argparse.Namespace) -> int:
         graph = model_graph(model, types)
         target = HOST.target
         progress.step(f"compiling {model.name}")
-        kind = TrainingStep if options.training else Prediction
-        subject = kind(model, types, graph, target.untuned)
+        subject_class = TrainingStep if options.training else Prediction
+        subject = subject_class(model, types, graph, target.untuned)
         known = {key: schedule_of(entry) for key, entry in target.tuned.entries.items()}
         tuning = search(subject, known, options.time_limit, lambda text: progress.step(f"tuning {model.name}: {text}"))
         _store(tuning, target.untuned, output, tables)

@@ -189,7 +189,7 @@ class _Nest:
         f, last, windows = self.f, self.shape.windows[-1], self.shape.windows
         several = len(windows) > 1
         rows = f.const(I64, self.extents[-2] if several else 1)
-        apart = [f.const(I64, s[-2] if several else 0) for s in (self.data_steps, self.steps)]
+        row_steps = [f.const(I64, s[-2] if several else 0) for s in (self.data_steps, self.steps)]
         outer = [f.const(I64, w.dilation * n) for w, n in zip(windows[:-1], self.data.place.space, strict=False)]
         done = 0
         for columns, tiles in tile_cover(self.extents[-1], self.s.columns).items():
@@ -209,7 +209,7 @@ class _Nest:
                 line = f.gep(x, done * self.data_steps[-1], self.scalar)
                 own = f.gep(dy, done * self.steps[-1], self.scalar)
                 starts = first & f.cmp("eq", f.const(I64, done), 0)
-                f.call_void(symbol, line, own, sums, rows, f.const(I64, tiles), *apart, starts, *outer)
+                f.call_void(symbol, line, own, sums, rows, f.const(I64, tiles), *row_steps, starts, *outer)
             done += columns * tiles
 
     def _any(self, tiles: int) -> AbstractContextManager[None]:

@@ -62,14 +62,14 @@ class _Casting:
             return self._in_full(node, copy, variables=False)
         if node.is_variable:
             return []
-        kind = type(node.operator)
-        precision = self.rules.precision(kind, node.attrs)
+        operator = type(node.operator)
+        precision = self.rules.precision(operator, node.attrs)
         if precision is Precision.LOW:
             return self._in_low(node, copy)
         if precision is Precision.WIDEST:
             return self._in_widest(node, copy)
         if precision is Precision.FULL:
-            return self._in_full(node, copy, variables=not self.rules.is_listed(kind))
+            return self._in_full(node, copy, variables=not self.rules.is_listed(operator))
         if node.inputs and node.inputs[0] in self.dtypes:
             self._note(node, copy, _dtypes(node, self.dtypes[node.inputs[0]])[1])
         return [self._moved(entry) for entry in node.inputs]

@@ -43,7 +43,7 @@ def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
     """The names of the pretrained files of a kind of embedding, as a list. None returns a dictionary for all kinds."""
     known: dict[str, Any] = registry.get_registry(_TokenEmbedding)
     if embedding_name is None:
-        return {name: list(kind.pretrained_file_name_sha1) for name, kind in known.items()}
+        return {name: list(cls.pretrained_file_name_sha1) for name, cls in known.items()}
     if embedding_name not in known:
         raise KeyError(f"Cannot find `embedding_name` {embedding_name}. Known are {', '.join(known)}")
     return list(known[embedding_name].pretrained_file_name_sha1)

@@ -122,8 +122,8 @@ class LSTMCell(_DenseCell):
         sliced = F.SliceChannel(gates, num_outputs=4, name=prefix + "slice")
         kinds = (self._recurrent_activation, self._recurrent_activation, self._activation, self._recurrent_activation)
         input_gate, forget_gate, candidate, output_gate = (
-            self._get_activation(F, sliced[i], kind, name=prefix + letter)
-            for i, (kind, letter) in enumerate(zip(kinds, "ifco", strict=True))
+            self._get_activation(F, sliced[i], activation, name=prefix + letter)
+            for i, (activation, letter) in enumerate(zip(kinds, "ifco", strict=True))
         )
         old = F.elemwise_mul(forget_gate, states[1], name=prefix + "mul0")
         new = F.elemwise_mul(input_gate, candidate, name=prefix + "mul1")

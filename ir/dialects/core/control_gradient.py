@@ -183,7 +183,7 @@ def _guarded_step(op: While, order: Sequence[int], fixed: int) -> Graph:
 
     types = [op.body.input_types()[i] for i in order]
     moving = len(order) - fixed
-    taken, idle, step = (CoreBuilder(f"{op.body.name}_{kind}") for kind in ("taken", "idle", "step"))
+    taken, idle, step = (CoreBuilder(f"{op.body.name}_{part}") for part in ("taken", "idle", "step"))
     own = dict(zip(order, [taken.input(t) for t in types], strict=True))
     state = taken.inline(op.body, [own[i] for i in range(len(order))])
     then = taken.build([*taken.inline(op.cond, state), *(state[i] for i in order[:moving])])

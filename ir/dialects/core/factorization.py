@@ -280,9 +280,9 @@ class SymmetricEigen(Primitive):
         shape = vectors.type.shape
         down, across = self._spread(b, values, shape, -2), self._spread(b, values, shape, -1)
         across_cotangents = self._spread(b, cotangents[0], shape, -1)
-        apart = b.sub(down, across)
-        equal = b.eq(apart, 0)
-        turns = b.div(b.matmul(vectors, transposed(b, cotangents[1])), b.select(equal, b.full_like(apart, 1), apart))
+        gaps = b.sub(down, across)
+        equal = b.eq(gaps, 0)
+        turns = b.div(b.matmul(vectors, transposed(b, cotangents[1])), b.select(equal, b.full_like(gaps, 1), gaps))
         turns = b.select(equal, b.full_like(turns, 0), turns)
         inner = b.sub(b.mul(identity(b, vectors.type), across_cotangents), turns)
         whole = b.matmul(b.matmul(transposed(b, vectors), inner), vectors)

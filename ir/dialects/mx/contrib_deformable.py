@@ -365,8 +365,8 @@ class DeformablePSROIPooling(_PositionSensitive):
         if trans.type.rank != 4 or not classes or self.output_dim % classes or trans.type.shape[2:] != (parts, parts):
             raise ValueError(f"trans should be (R, 2 * classes, {parts}, {parts}), got {trans.type.shape}")
         part = np.arange(cells) * parts // cells
-        kind = np.arange(self.output_dim) // (self.output_dim // classes)
-        places = np.broadcast_arrays(2 * kind[:, None, None] + 1 - along, part[:, None], part)
+        label = np.arange(self.output_dim) // (self.output_dim // classes)
+        places = np.broadcast_arrays(2 * label[:, None, None] + 1 - along, part[:, None], part)
         moves = b.gather(trans, b.constant(np.stack(places, -1).astype(np.int64)), (1, 2, 3))
         return b.transpose(moves, (3, 0, 1, 2))
 

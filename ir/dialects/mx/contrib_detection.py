@@ -330,10 +330,10 @@ class MultiBoxDetection(Operator):
         batch, classes, count = probabilities.type.shape
         foreground = b.slice_axis(probabilities, 1, 1, classes)
         score = b.max(foreground, (1,))
-        kind = b.cast(b.arg_reduce("max", foreground, 1), score.type.dtype)
+        label = b.cast(b.arg_reduce("max", foreground, 1), score.type.dtype)
         boxes = self._decode(b, b.reshape(locations, (batch, count, 4)), anchors)
         valid = b.ge(score, self.threshold)
-        rows = columns(b, [kind, score, *boxes])
+        rows = columns(b, [label, score, *boxes])
         if not 0 < self.nms_threshold <= 1:
             order = kept_first(b, valid)
             return filled(b, rows_at(b, rows, order), take_flags(b, valid, order))

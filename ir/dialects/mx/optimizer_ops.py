@@ -58,13 +58,14 @@ class Update(Operator):
         The new weight; with `out` it usually overwrites the old one.
     """
 
-    apart: ClassVar[frozenset[str]] = frozenset()
+    of_other_shape: ClassVar[frozenset[str]] = frozenset()
+    """Inputs in float32 that do not have the shape of the weight."""
     mixed: ClassVar[bool] = False
     """True if the states are float32 and the weights have fewer bits; `weight32` is then the weight."""
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         names = self.input_names()
-        together = [i for i, name in enumerate(names) if name not in self.apart]
+        together = [i for i, name in enumerate(names) if name not in self.of_other_shape]
         common = unify_some(outputs, range(len(outputs)), unify_some(inputs, together))
         unify_some(inputs, together, common)
 
@@ -72,7 +73,7 @@ class Update(Operator):
         known = inputs[0] or outputs[0] or (inputs[1] if len(inputs) > 1 else None)
         for i, name in enumerate(self.input_names()):
             single = self.mixed and name not in ("weight", "grad")
-            inputs[i] = inputs[i] or (DType.F32 if single or name in self.apart else known)
+            inputs[i] = inputs[i] or (DType.F32 if single or name in self.of_other_shape else known)
 
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         return [inputs[0]]
@@ -80,7 +81,7 @@ class Update(Operator):
     def step(self, b: MxBuilder, named: dict[str, Value], clip: str = "clip_gradient") -> Step:
         """The operands, cast to the dtype of the computation."""
         dtype = wide(named["weight"].type.dtype)
-        values = {name: b.cast(v, dtype) for name, v in named.items() if name not in self.apart}
+        values = {name: b.cast(v, dtype) for name, v in named.items() if name not in self.of_other_shape}
         weight, grad = values.pop("weight"), values.pop("grad", None)
         weight = values.pop("weight32", weight)
         return Step(b, weight, weight if grad is None else grad, values, lambda name: b.number(self, name), clip)
@@ -324,7 +325,7 @@ class _LambPhase2(Update):
         r2: (1,), the norm of the direction.
     """
 
-    apart = frozenset(("r1", "r2"))
+    of_other_shape = frozenset(("r1", "r2"))
     scalars = ("lr", "lower_bound", "upper_bound")
     lr: Float
     lower_bound: Float = -1.0
@@ -365,7 +366,7 @@ class _AdamW(Update):
         wd: Weight decay: this multiple of the weight is part of the step, not of the gradient.
     """
 
-    apart = frozenset(("rescale_grad",))
+    of_other_shape = frozenset(("rescale_grad",))
     scalars = ("lr", "beta1", "beta2", "epsilon", "wd", "eta", "clip_gradient")
     lr: Float
     beta1: Float = 0.899999976
@@ -452,7 +453,7 @@ class GroupAdagradUpdate(Update):
     """
 
     inputs = ("weight", "grad", "history!")
-    apart = frozenset(("history",))
+    of_other_shape = frozenset(("history",))
     scalars = ("lr", "rescale_grad", "clip_gradient", "epsilon")
     lr: Float
     rescale_grad: Float = 1.0

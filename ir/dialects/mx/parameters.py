@@ -20,8 +20,8 @@ _BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False,
 
 def attribute_text(value: Any) -> str:
     """A parameter as MXNet's Python writes it. NumPy's numbers in containers are plain digits, as with NumPy 1."""
-    kind = value.__class__
-    if kind in _PLAIN or (kind in (tuple, list) and all(item.__class__ in _PLAIN for item in value)):
+    cls = value.__class__
+    if cls in _PLAIN or (cls in (tuple, list) and all(item.__class__ in _PLAIN for item in value)):
         return str(value)
     with np.printoptions(legacy="1.25"):
         return str(value)

@@ -115,16 +115,16 @@ def _spread(b: MxBuilder, op: Operator, parameter: Value, x: Value) -> Value:
     return b.broadcast(parameter, x.type.shape, tuple(range(rank)))
 
 
-def _declare_density(kind: str, parameters: tuple[str, ...], function: LogDensity, what: str) -> None:
+def _declare_density(distribution: str, parameters: tuple[str, ...], function: LogDensity, what: str) -> None:
     def decompose(self: Density, b: MxBuilder, *inputs: Value) -> Value:
         x, *parameters_of_density = inputs
-        x = b.stop_gradient(x) if kind in _COUNTS else x
+        x = b.stop_gradient(x) if distribution in _COUNTS else x
         return self.finish(b, function(b, x, *(_spread(b, self, p, x) for p in parameters_of_density)))
 
     arguments = "".join(f"    {name}: {_ARGUMENTS[name]}\n" for name in parameters)
     doc = f"The density of {what}.\n\nArgs:\n{arguments}"
     members = {"inputs": ("sample", *parameters), "__doc__": doc, "decompose": decompose}
-    declare(f"_random_pdf_{kind}", Density, members, (f"random_pdf_{kind}",))
+    declare(f"_random_pdf_{distribution}", Density, members, (f"random_pdf_{distribution}",))
 
 
 for _row in _TABLE:

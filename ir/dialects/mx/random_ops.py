@@ -160,24 +160,24 @@ def _types(parameters: Parameters) -> dict[str, Any]:
     return {name: Int if isinstance(default, int) else Float for name, default in parameters}
 
 
-def _checked(kind: str, names: list[str]) -> dict[str, Any]:
+def _checked(distribution: str, names: list[str]) -> dict[str, Any]:
     """Class members: `scalars`, the numbers that change from call to call, and `check`, which rejects invalid ones."""
 
     def check(self: Operator) -> None:
-        for name, (condition, holds) in _CONDITIONS[kind].items():
+        for name, (condition, holds) in _CONDITIONS[distribution].items():
             if not holds(self):
                 raise ValueError(f"{self.mx_name()}: {name}={getattr(self, name)} must be {condition}")
 
     return {"scalars": tuple(names), "check": check}
 
 
-def _text(kind: str, doc: str, names: Iterable[str], example: str = "") -> str:
+def _text(distribution: str, doc: str, names: Iterable[str], example: str = "") -> str:
     """The docstring of an operator."""
-    arguments = "".join(f"    {name}: {_ARGUMENTS[kind][name]}\n" for name in names)
+    arguments = "".join(f"    {name}: {_ARGUMENTS[distribution][name]}\n" for name in names)
     return f"{doc}\n\nArgs:\n{arguments}{example}"
 
 
-def _declare_plain(kind: str, parameters: Parameters, doc: str, function: Draw, more: tuple[str, ...]) -> None:
+def _declare_plain(distribution: str, parameters: Parameters, doc: str, function: Draw, more: tuple[str, ...]) -> None:
     names = [p for p, _ in parameters]
 
     def decompose(self: _Draw, b: MxBuilder, *inputs: Value) -> Value:
@@ -187,14 +187,14 @@ def _declare_plain(kind: str, parameters: Parameters, doc: str, function: Draw, 
         return b.cast(values, DType.from_numpy(self.dtype or "float32"))
 
     types = {**_types(parameters), "shape": OptionalInts, "ctx": Text, "dtype": RandomDType}
-    example = f"Example:\n    >>> nd.random.{kind}(shape=(2, 3)).shape\n    (2, 3)"
-    text = _text(kind, doc, names, example)
+    example = f"Example:\n    >>> nd.random.{distribution}(shape=(2, 3)).shape\n    (2, 3)"
+    text = _text(distribution, doc, names, example)
     members = {**dict(parameters), "shape": None, "ctx": "", "dtype": None, "__doc__": text, "decompose": decompose}
-    members |= _checked(kind, names)
-    declare(f"_random_{kind}", _Draw, members, (f"random_{kind}", *more), types)
+    members |= _checked(distribution, names)
+    declare(f"_random_{distribution}", _Draw, members, (f"random_{distribution}", *more), types)
 
 
-def _declare_like(kind: str, parameters: Parameters, doc: str, function: Draw) -> None:
+def _declare_like(distribution: str, parameters: Parameters, doc: str, function: Draw) -> None:
     names = [p for p, _ in parameters]
 
     def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
@@ -202,12 +202,14 @@ def _declare_like(kind: str, parameters: Parameters, doc: str, function: Draw) -
         like = b.full(x.shape, 0)
         return b.cast(function(b, x.shape, [b.number_like(self, p, like) for p in names]), x.dtype)
 
-    text = _text(kind, f"{doc}\n\nThe result has the shape and dtype of data.", names)
+    text = _text(distribution, f"{doc}\n\nThe result has the shape and dtype of data.", names)
     members = {**dict(parameters), "__doc__": text, "decompose": decompose}
-    declare(f"_random_{kind}_like", Elementwise, members | _checked(kind, names), (), _types(parameters))
+    declare(
+        f"_random_{distribution}_like", Elementwise, members | _checked(distribution, names), (), _types(parameters)
+    )
 
 
-def _declare_sample(kind: str, doc: str, function: Draw) -> None:
+def _declare_sample(distribution: str, doc: str, function: Draw) -> None:
     def decompose(self: _Sample, b: MxBuilder, *inputs: Value) -> Value:
         parameter = inputs[0].type
         shape = parameter.shape + self.shape
@@ -215,9 +217,11 @@ def _declare_sample(kind: str, doc: str, function: Draw) -> None:
         values = function(b, shape, [b.broadcast(b.cast(p, DType.F32), shape, axes) for p in inputs])
         return b.cast(values, DType.from_numpy(self.dtype or "float32"))
 
-    text = _text(kind, f"{doc}\n\nDraws `shape` numbers per element of the parameters.", _SAMPLE_INPUTS[kind])
-    members = {"inputs": _SAMPLE_INPUTS[kind], "__doc__": text, "decompose": decompose}
-    declare(f"_sample_{kind}", _Sample, members, (f"sample_{kind}",))
+    text = _text(
+        distribution, f"{doc}\n\nDraws `shape` numbers per element of the parameters.", _SAMPLE_INPUTS[distribution]
+    )
+    members = {"inputs": _SAMPLE_INPUTS[distribution], "__doc__": text, "decompose": decompose}
+    declare(f"_sample_{distribution}", _Sample, members, (f"sample_{distribution}",))
 
 
 for _kind, _parameters, _function, _more in _TABLE:

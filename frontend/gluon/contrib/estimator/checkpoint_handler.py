@@ -171,9 +171,9 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             self.saved_checkpoints.append(file_prefix)
         if len(self.saved_checkpoints) > self.max_checkpoints:
             oldest = os.path.join(self.model_dir, self.saved_checkpoints.pop(0))
-            for kind in (".params", ".states"):
-                if os.path.exists(oldest + kind):
-                    os.remove(oldest + kind)
+            for suffix in (".params", ".states"):
+                if os.path.exists(oldest + suffix):
+                    os.remove(oldest + suffix)
 
     def _checkpoint(self, epoch: int, batch: int) -> str:
         return f"{self.model_prefix}-epoch{epoch}batch{batch}"

@@ -291,8 +291,8 @@ def _require_loader(data: Any, name: str) -> None:
         )
 
 
-def _has(handlers: Handlers, kind: type[EventHandler]) -> bool:
-    return any(isinstance(handler, kind) for handler in handlers)
+def _has(handlers: Handlers, cls: type[EventHandler]) -> bool:
+    return any(isinstance(handler, cls) for handler in handlers)
 
 
 def _joined(own: Handlers, added: Handlers, metrics: set[Any]) -> Handlers:

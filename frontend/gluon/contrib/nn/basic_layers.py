@@ -79,8 +79,8 @@ class SparseEmbedding(Block):
         return ndarray.Embedding(x, rows, name="fwd", **self._kwargs)  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
-        kind = "{input_dim} -> {output_dim}, {dtype}".format(**self._kwargs)
-        return f"{type(self).__name__}({kind})"
+        sizes = "{input_dim} -> {output_dim}, {dtype}".format(**self._kwargs)
+        return f"{type(self).__name__}({sizes})"
 
 
 class SyncBatchNorm(BatchNorm):

@@ -160,8 +160,10 @@ class LSTMPCell(HybridRecurrentCell):
         h2h = F.FullyConnected(data=states[0], weight=h2h_weight, bias=h2h_bias, num_hidden=rows, name=prefix + "h2h")
         sliced = F.SliceChannel(i2h + h2h, num_outputs=4, name=prefix + "slice")
         input_gate, forget_gate, candidate, output_gate = (
-            F.Activation(sliced[i], act_type=kind, name=prefix + letter)
-            for i, (kind, letter) in enumerate(zip(("sigmoid", "sigmoid", "tanh", "sigmoid"), "ifco", strict=True))
+            F.Activation(sliced[i], act_type=activation, name=prefix + letter)
+            for i, (activation, letter) in enumerate(
+                zip(("sigmoid", "sigmoid", "tanh", "sigmoid"), "ifco", strict=True)
+            )
         )
         next_c = F.elemwise_add(forget_gate * states[1], input_gate * candidate, name=prefix + "state")
         hidden = F.elemwise_mul(output_gate, F.Activation(next_c, act_type="tanh"), name=prefix + "hidden")
