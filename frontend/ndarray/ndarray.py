@@ -137,9 +137,16 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         if self._address.__class__ is int:
             self._memory()[key] = values
             return
-        content = np.empty(self._shape, self._dtype.memory) if key is ... else self._memory().copy()
+        self._storage.device.write(self._address, self._content_after(values, key))
+
+    def _content_after(self, values: Any, key: Any) -> np.ndarray:
+        """The memory of the array after a write to it."""
+        dtype = self._dtype.memory
+        if key is ... and isinstance(values, np.ndarray) and (values.shape, values.dtype) == (self._shape, dtype):
+            return np.ascontiguousarray(values)
+        content = np.empty(self._shape, dtype) if key is ... else self._memory().copy()
         content[key] = values
-        self._storage.device.write(self._address, content)
+        return content
 
     def _clear(self) -> None:
         """Write zeros to all elements."""
@@ -179,7 +186,11 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         """Copies the array to a NumPy array of the same dtype; bfloat16 becomes float32."""
         memory = self._memory()
         values = from_memory(memory, self._dtype)
-        return values.copy() if values is memory else values
+        if values is memory:
+            if self._address.__class__ is int:
+                return values.copy()
+            values.flags.writeable = True  # of another device's memory it is a copy already
+        return values
 
     def asscalar(self) -> Any:
         """The only element as a NumPy scalar. ValueError unless the array has one element."""

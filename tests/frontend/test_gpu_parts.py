@@ -143,3 +143,16 @@ def test_keys_outside_of_an_array() -> None:
         x[3, 0]
     with pytest.raises(IndexError):
         x[0, 0, 0, 0] = 1
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])
+def test_arrays_of_numpy_go_to_the_device_and_back(order: Any, dtype: str) -> None:
+    values = np.asarray(START, dtype, order=order)
+    x = nd.array(values, ctx=GPU, dtype=dtype)
+    expected = values.copy()
+    values[:] = 0
+    back = x.asnumpy()
+    np.testing.assert_array_equal(back, expected)
+    back[:] = 1
+    np.testing.assert_array_equal(x.asnumpy(), expected)
