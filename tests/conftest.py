@@ -7,8 +7,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from order import place
+
+TESTS = Path(__file__).resolve().parent
 
 # Set before mxforge is imported, which reads its settings once.
 os.environ["MXFORGE_VERIFY"] = "1"
@@ -19,6 +23,16 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the cache of the 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden texts of emitted code anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Lets `--dist loadfile` keep the order of files, which otherwise starts those with many tests first."""
+    config.option.loadscopereorder = False
+    config.addinivalue_line("markers", "any_processor: the vector width makes no difference; not run for AVX2 by .ci/run")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: place(item.path.relative_to(TESTS).as_posix()))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -29,6 +29,8 @@ from mxforge.tools.models import data_types, load_model, model_graph
 from mxforge.tools.tune.subjects import trained_parameters
 from random_graphs import random_graph
 
+pytestmark = pytest.mark.any_processor
+
 FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
 TARGET = host_target(2)
 

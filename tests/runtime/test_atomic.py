@@ -14,6 +14,8 @@ import pytest
 from mxforge.runtime import atomic
 from mxforge.runtime.atomic import write_atomically
 
+pytestmark = pytest.mark.any_processor
+
 
 def names(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir())

@@ -10,6 +10,8 @@ import mxforge as mx
 import pytest
 from mxforge.runtime import idle
 
+pytestmark = pytest.mark.any_processor
+
 MIB = 1 << 20
 
 

@@ -17,7 +17,7 @@ from mxforge.runtime.prepared import Version
 from mxforge.runtime.storage import Storage, storage_of
 from rewriting import tensor
 
-pytestmark = pytest.mark.usefixtures("simulated_gpus")
+pytestmark = [pytest.mark.any_processor, pytest.mark.usefixtures("simulated_gpus")]
 LENGTH = 8
 
 

@@ -6,6 +6,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.any_processor
+
 PROGRAM = """
 import mxforge as mx
 x = mx.nd.array([[1, 2.2], [-3.3, 1e-20]]).astype("bfloat16")

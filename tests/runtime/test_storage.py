@@ -10,6 +10,8 @@ import pytest
 from mxforge.runtime.devices import HOST
 from mxforge.runtime.storage import as_numpy, size_of_block, wrap_numpy, writable_view
 
+pytestmark = pytest.mark.any_processor
+
 
 def test_size_classes_waste_at_most_a_quarter() -> None:
     for n in [*range(5000), *(1 << k for k in range(10, 41)), *((1 << k) + 1 for k in range(10, 41))]:

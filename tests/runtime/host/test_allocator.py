@@ -14,6 +14,8 @@ from mxforge.runtime.host.allocator import allocate, allocate_zeroed, release_ca
 from mxforge.runtime.memory_limit import physical_memory
 from mxforge.runtime.storage import as_numpy, size_of_block
 
+pytestmark = pytest.mark.any_processor
+
 SIZES = (0, 1, 63, 64, 65, 400, 1024, 1025, 4096, 32768, 32769, 100_000, 1 << 20, (2 << 20) + 1, 5_000_001)
 
 

@@ -26,6 +26,8 @@ from mxforge.runtime.host.threads import ThreadPool
 from mxforge.tools import make_native
 from mxforge.tools.make_native import DIGEST_SECTION, MACHINES, SOURCES, CompilerMissing, compile_source, source_digest
 
+pytestmark = pytest.mark.any_processor
+
 ROOT = Path(__file__).resolve().parents[3]
 STRESS = Path(__file__).with_name("pool_stress.c")
 NAMES = (POOL, PYTHON_CALLS)
