@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from functools import cache
 from pathlib import Path
 
 import mxforge
@@ -18,16 +17,17 @@ from grouped import grouped
 
 ROOT = Path(__file__).resolve().parent.parent
 LAZY = ("llvmlite", "triton")
-IMPORT_SECONDS = 0.3
+MOST_MODULES = 40
+"""How many of its modules `import mxforge` loads at most. Their number bounds its time, whatever else runs."""
 SHIM = Path("frontend/namespace/shim")  # on the path of programs, outside of the package
 SITE = Path("docs/conf.py")  # read by Sphinx alone
 LONGEST_FILE = 600
+IMPORT = re.compile(r"\b(import|from)\s+mxforge\b|\bimport\b.*,\s*mxforge\b")  # code, and text that looks like it
 SOMEBODYS_FOLDER = re.compile(r"(?<![\w.])/(?:home|root|work|Users)/")
 IMPORT_PROBE = """
-import json, sys, time
-start = time.perf_counter()
+import json, sys
 import mxforge
-print(json.dumps([time.perf_counter() - start, sorted(sys.modules)]))
+print(json.dumps(sorted(sys.modules)))
 """
 
 
@@ -74,14 +74,10 @@ def test_package_is_loaded_once() -> None:
     assert Path(graph.__file__ or "").resolve() == ROOT / "ir" / "graph.py"
 
 
-@cache
-def tree(file: Path) -> ast.Module:
-    return ast.parse((ROOT / file).read_text())
-
-
 def absolute_imports(file: Path) -> list[str]:
     """The imports of mxforge by its name in `file`."""
-    nodes = list(ast.walk(tree(file)))
+    text = (ROOT / file).read_text()
+    nodes = list(ast.walk(ast.parse(text))) if IMPORT.search(text) else []
     plain = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     sources = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and node.level == 0]
     return [name for name in plain + sources if name.partition(".")[0] == "mxforge"]
@@ -93,23 +89,20 @@ def test_package_imports_itself_relatively() -> None:
     assert {f: found for f in files if (found := absolute_imports(f))} == {}
 
 
-def probe_import() -> tuple[float, list[str]]:
-    """Seconds that `import mxforge` takes in a fresh interpreter, and the modules loaded after it."""
-    done = subprocess.run([sys.executable, "-c", IMPORT_PROBE], capture_output=True, check=True)
-    seconds, modules = json.loads(done.stdout)
-    return seconds, modules
-
-
 def test_import_is_light() -> None:
-    runs = [probe_import() for _ in range(3)]
-    assert min(seconds for seconds, _ in runs) <= IMPORT_SECONDS
-    loaded = {module.partition(".")[0] for module in runs[0][1]}
-    assert loaded.isdisjoint(LAZY)
+    done = subprocess.run([sys.executable, "-c", IMPORT_PROBE], capture_output=True, check=True)
+    packages = [module.partition(".")[0] for module in json.loads(done.stdout)]
+    assert packages.count("mxforge") <= MOST_MODULES
+    assert set(packages).isdisjoint(LAZY)
+
+
+def has_docstring(text: str) -> bool:
+    return text.startswith('"""') or ast.get_docstring(ast.parse(text)) is not None
 
 
 @grouped("file", source_files(), by=lambda file: file.parts[0])
 def test_each_file_has_a_docstring(file: Path) -> None:
     text = (ROOT / file).read_text()
-    assert not text or ast.get_docstring(tree(file)), "every file needs a docstring that describes it"
+    assert not text or has_docstring(text), "every file needs a docstring that describes it"
     assert text.count("\n") <= LONGEST_FILE, "split the file"
     assert not SOMEBODYS_FOLDER.search(text), "the project must not contain paths of one machine"

@@ -17,24 +17,24 @@ from mxforge.tools import main as main_module
 from mxforge.tools import progress
 from mxforge.tools.grammar import build_parser
 
-HELP_SECONDS = 0.3
+MOST_MODULES = 60
+"""How many modules of mxforge `mxforge --help` loads at most."""
 PROBE = """
-import json, sys, time
-start = time.perf_counter()
+import json, sys
 from mxforge.tools.main import main
 try:
     main(["--help"])
 except SystemExit:
     pass
-print(json.dumps([time.perf_counter() - start, sorted(sys.modules)]), file=sys.stderr)
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 
 
-def test_help_is_quick_and_imports_little() -> None:
-    runs = [subprocess.run([sys.executable, "-c", PROBE], capture_output=True, check=True) for _ in range(3)]
-    probes = [json.loads(run.stderr) for run in runs]
-    assert min(seconds for seconds, _ in probes) < HELP_SECONDS
-    assert not {"numpy", "llvmlite"} & set(probes[0][1])
+def test_help_imports_little() -> None:
+    done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, check=True)
+    packages = [module.partition(".")[0] for module in json.loads(done.stderr)]
+    assert packages.count("mxforge") <= MOST_MODULES
+    assert not {"numpy", "llvmlite"} & set(packages)
 
 
 @pytest.mark.parametrize("command", ["run", "inspect", "compile", "bench"])
