@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Lets `--dist loadfile` keep the order of files, which otherwise starts those with many tests first."""
     config.option.loadscopereorder = False
-    config.addinivalue_line("markers", "any_processor: the vector width makes no difference; not run for AVX2 by .ci/run")
+    config.addinivalue_line("markers", "any_processor: the vector width makes no difference")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
