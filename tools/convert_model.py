@@ -1,5 +1,5 @@
 """`mxforge convert`: converts parameters between .params, .npz and .safetensors, symbols to the format of MXNet 1.9.1,
-and models to ONNX."""
+and models to ONNX and StableHLO."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ import numpy as np
 from ..frontend.artifacts import ParamsArray, read_params, write_atomically, write_params
 from ..frontend.artifacts.named_arrays import FORMATS
 from ..frontend.symbol import load
+from ..ir.graph import GraphError
+from ..ir.target import REFERENCE
 from ..ir.types import TensorType
+from ..passes.manager import Context, run_passes
+from ..passes.pipeline import FOR_REFERENCE
 from .errors import ToolError, UsageError
 from .inspect_text import counted
 from .model_files import find_model, refuse_onnx
-from .models import Model, bind, data_types, load_model
+from .models import Model, bind, data_types, load_model, model_graph
 from .parameters import require_parameters
 
-_PARAMS = ".params"
+_PARAMS, _STABLEHLO = ".params", ".mlir"
 _TOLERANCE = 1e-4
 
 
@@ -36,15 +40,19 @@ def run(options: argparse.Namespace) -> int:
         return _convert_symbol(options.source, target)
     if suffix == ".onnx":
         return _convert_to_onnx(target, options)
-    raise UsageError(f"{target}: give a .params, .npz, .safetensors, .json or .onnx file")
+    if suffix == _STABLEHLO:
+        return _convert_to_stablehlo(target, options)
+    raise UsageError(f"{target}: give a .params, .npz, .safetensors, .json, .onnx or .mlir file")
 
 
 def _refuse_options(options: argparse.Namespace, suffix: str) -> None:
     """UsageError for options that do not apply to files of this kind, or contradict each other."""
     values = {"verify": options.verify, "input-shape": options.shapes, "allow-missing": options.allow_missing}
     values |= {"epoch": options.epoch is not None, "params": options.params is not None}
-    for name in () if suffix == ".onnx" else (n for n, value in values.items() if value):
-        raise UsageError(f"--{name} is only for .onnx files")
+    for name in () if suffix in (".onnx", _STABLEHLO) else (n for n, value in values.items() if value):
+        raise UsageError(f"--{name} is only for .onnx and .mlir files")
+    if options.verify and suffix == _STABLEHLO:
+        raise UsageError("--verify is only for .onnx files")
     if suffix not in (_PARAMS, *FORMATS) and (options.plain_names or options.symbol):
         raise UsageError("--plain-names and --symbol are only for files of parameters")
     if options.plain_names and options.symbol:
@@ -129,16 +137,19 @@ def _convert_symbol(source: str, target: Path) -> int:
 # --- ONNX -------------------------------------------------------------------------------------------------------------
 
 
-def _convert_to_onnx(target: Path, options: argparse.Namespace) -> int:
-    _check_target(target)
+def _model_and_types(options: argparse.Namespace, what: str) -> tuple[Model, dict[str, TensorType]]:
+    """The model that is written as a file of another format, and the types of its data."""
     files = find_model(options.source, options.epoch, options.params)
     if files.compiled is not None:
-        raise UsageError(
-            f"{options.source}: is a folder; ONNX files are made of a -symbol.json file and its parameters"
-        )
+        raise UsageError(f"{options.source}: is a folder; {what} are made of a -symbol.json file and its parameters")
     model = load_model(files)
     require_parameters(model, options.shapes, options.allow_missing)
-    types = data_types(model, options.shapes)
+    return model, dict(data_types(model, options.shapes))
+
+
+def _convert_to_onnx(target: Path, options: argparse.Namespace) -> int:
+    _check_target(target)
+    model, types = _model_and_types(options, "ONNX files")
     print(f"wrote {counted(write_onnx(model, types, target), 'node')} to {target}")
     return _verify(model, target, types) if options.verify else 0
 
@@ -196,3 +207,25 @@ def _onnxruntime() -> Any:
     except ImportError as error:
         raise ToolError("--verify requires ONNX Runtime: pip install onnxruntime") from error
     return onnxruntime
+
+
+# --- StableHLO --------------------------------------------------------------------------------------------------------
+
+
+def _convert_to_stablehlo(target: Path, options: argparse.Namespace) -> int:
+    """Write the text of a model, with its parameters as constants, for inputs of these types."""
+    from ..codegen.stablehlo.export import stablehlo_text
+
+    _check_target(target)
+    model, types = _model_and_types(options, "StableHLO files")
+    graph = model_graph(model, types)
+    values = {i: model.parameters[v.name] for i, v in enumerate(graph.inputs) if v.name in model.parameters}
+    constants = {i: array._memory() for i, array in values.items()}
+    try:
+        text = stablehlo_text(run_passes(FOR_REFERENCE, graph, Context(REFERENCE)), constants)
+    except GraphError as error:
+        raise ToolError(str(error)) from None
+    write_atomically(target, text.encode())
+    operations = text.count('"stablehlo.') + text.count('"chlo.')
+    print(f"wrote {counted(operations, 'operation')} to {target}")
+    return 0

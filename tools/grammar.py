@@ -52,6 +52,7 @@ examples:
   mxforge convert resnet50.npz resnet50-0000.params --symbol resnet50-symbol.json
   mxforge convert old-symbol.json new-symbol.json
   mxforge convert resnet50 resnet50.onnx --input-shape data=1,3,224,224 --verify
+  mxforge convert resnet50 resnet50.mlir --input-shape data=1,3,224,224
 """
 _EXEC_EXAMPLES = """\
 examples:
@@ -324,17 +325,17 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
 def _fill_convert(parser: argparse.ArgumentParser) -> None:
     text = "a .params, .npz or .safetensors file, a -symbol.json file, or a model (its file or its prefix)"
     parser.add_argument("source", metavar="SOURCE", help=text)
-    text = "the file to write; its suffix is the format: .params, .npz, .safetensors, .json or .onnx"
+    text = "the file to write; its suffix is the format: .params, .npz, .safetensors, .json, .onnx or .mlir"
     parser.add_argument("file", metavar="FILE", help=text)
     parser.add_argument("--plain-names", action="store_true", help="remove arg: and aux: from the names of parameters")
     text = "add arg: and aux: to the names of parameters, as this symbol lists its inputs"
     parser.add_argument("--symbol", type=Path, metavar="FILE", help=text)
-    onnx = parser.add_argument_group(
-        "ONNX", "A model is written for fixed shapes of its inputs; requires the package onnx."
+    models = parser.add_argument_group(
+        "ONNX and StableHLO", "A model is written for fixed shapes of its inputs; ONNX requires the package onnx."
     )
-    _add_parameters(onnx)
-    _add_shapes(onnx)
-    onnx.add_argument("--verify", action="store_true", help="compare with ONNX Runtime on random inputs")
+    _add_parameters(models)
+    _add_shapes(models)
+    models.add_argument("--verify", action="store_true", help="compare an ONNX file with ONNX Runtime on random inputs")
 
 
 def _fill_exec(parser: argparse.ArgumentParser) -> None:

@@ -130,3 +130,31 @@ def test_contradictions_are_reported(mxforge: Any, params: Path, tmp_path: Path)
     (tmp_path / "file").touch()
     assert mxforge("convert", params, tmp_path / "file" / "a.npz").status == 1
     assert mxforge("convert", params, tmp_path / "new" / "folder" / "a.npz").status == 0
+
+
+def test_stablehlo_computes_the_same(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
+    from stablehlo_judge import evaluated
+
+    target = tmp_path / "net.mlir"
+    done = mxforge("convert", convnet, target, "--input-shape", "data=1,3,16,16")
+    assert done.status == 0 and done.out.startswith("wrote "), done.err
+    data = np.random.default_rng(0).standard_normal((1, 3, 16, 16)).astype(np.float32)
+    np.save(tmp_path / "data.npy", data)
+    mxforge("run", convnet, "--input", f"data={tmp_path / 'data.npy'}", "--output", tmp_path / "out.npz")
+    (ours,) = np.load(tmp_path / "out.npz").values()
+    (theirs,) = evaluated(target.read_text(), data)
+    np.testing.assert_allclose(theirs, ours, 1e-4, 1e-5)
+
+
+@mx.operator.register("exported")
+class Exported(mx.operator.CustomOpProp):
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> mx.operator.CustomOp:
+        return mx.operator.CustomOp()
+
+
+def test_a_model_that_stablehlo_cannot_express(mxforge: Any, tmp_path: Path) -> None:
+    mx.sym.Custom(mx.sym.var("data"), op_type="exported", name="custom0").save(str(tmp_path / "net-symbol.json"))
+    done = mxforge("convert", tmp_path / "net", tmp_path / "net.mlir", "--input-shape", "data=2,3")
+    assert done.status != 0 and "custom0" in done.err and not (tmp_path / "net.mlir").exists()
+    assert mxforge("convert", tmp_path / "net", tmp_path / "net.mlir", "--verify").status == 2

@@ -1,0 +1,80 @@
+"""Evaluates graphs of core with StableHLO's own interpreter, for tests."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from mxforge.codegen.stablehlo.export import stablehlo_text
+from mxforge.ir.dialects.core import CoreBuilder
+from mxforge.ir.graph import Graph
+from mxforge.ir.types import DType
+
+Array = np.ndarray[Any, Any]
+
+ir: Any = import_module("torch_mlir.ir")
+torch: Any = import_module("torch_mlir.dialects.torch")
+stablehlo: Any = import_module("torch_mlir._mlir_libs._stablehlo")
+PassManager: Any = import_module("torch_mlir.passmanager").PassManager
+stablehlo.register_stablehlo_passes()
+
+
+def context() -> Any:
+    """A context that knows StableHLO and CHLO. The wheel has no function that loads CHLO; a pass that makes it does."""
+    found = ir.Context()
+    stablehlo.register_dialect(found)
+    torch.register_dialect(found)
+    with found:
+        empty = ir.Module.parse("module { func.func @f() { return } }")
+        PassManager.parse("builtin.module(func.func(convert-torch-to-stablehlo))").run(empty.operation)
+    return found
+
+
+def verified(graph: Graph) -> str:
+    """The text of a graph, which upstream MLIR accepts."""
+    text = stablehlo_text(graph)
+    with context():
+        assert ir.Module.parse(text).operation.verify()
+    return text
+
+
+def judged(graph: Graph, *arrays: Array) -> list[Array]:
+    """The results of a graph by the interpreter. BF16 is float32."""
+    results = evaluated(stablehlo_text(_with_float32(graph)), *arrays)
+    return [r.astype(_element(v.type.dtype)).reshape(v.type.shape) for r, v in zip(results, graph.outputs, strict=True)]
+
+
+def evaluated(text: str, *arrays: Array) -> list[Array]:
+    """The results of the function of a module by the interpreter, for arguments of the arrays' dtypes."""
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))").run(module.operation)
+        found = stablehlo.eval_module(module, [_attribute(a, DType.from_numpy(a.dtype)) for a in arrays])
+        return [_array(attribute) for attribute in found]
+
+
+def _element(dtype: DType) -> Any:
+    return np.float32 if dtype is DType.BF16 else dtype.numpy
+
+
+def _with_float32(graph: Graph) -> Graph:
+    """The graph with results in float32 that NumPy or the bindings cannot read."""
+    b = CoreBuilder(graph.name)
+    results = b.inline(graph, [b.input(v.type) for v in graph.inputs])
+    return b.build([b.cast(v, DType.F32) if v.type.dtype in (DType.BF16, DType.F16) else v for v in results])
+
+
+def _attribute(array: Array, dtype: DType) -> Any:
+    element = ir.Type.parse(dtype.value)
+    if dtype is DType.BOOL:
+        bits = [ir.IntegerAttr.get(element, int(x)) for x in np.ravel(array)]
+        return ir.DenseElementsAttr.get(bits, ir.RankedTensorType.get(array.shape, element))
+    return ir.DenseElementsAttr.get(np.ascontiguousarray(array, dtype.numpy), type=element, shape=list(array.shape))
+
+
+def _array(attribute: Any) -> Array:
+    shape = ir.RankedTensorType(attribute.type).shape
+    if str(ir.RankedTensorType(attribute.type).element_type) == "i1":
+        return np.array([bool(x) for x in ir.DenseIntElementsAttr(attribute)], np.bool_).reshape(shape)
+    return np.broadcast_to(np.array(attribute), shape)
