@@ -138,6 +138,11 @@ class Collective:
     kind: str = "all_reduce"
     layers: Layers = ()
 
+    def __post_init__(self) -> None:
+        if self.operation not in REDUCTIONS:
+            raise ValueError(f"a collective has the unknown operation {self.operation!r}")
+        DType(self.dtype)
+
     @property
     def accesses(self) -> tuple[Access, ...]:
         """See `Launch`."""
