@@ -49,6 +49,18 @@ def mxforge(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
+def matplotlib() -> None:
+    """Skips the test where matplotlib, which draws plots, is not installed."""
+    pytest.importorskip("matplotlib")
+
+
+@pytest.fixture
+def shtab() -> None:
+    """Skips the test where shtab, which writes scripts for completion, is not installed."""
+    pytest.importorskip("shtab")
+
+
+@pytest.fixture
 def convnet() -> Path:
     """The prefix of the files of a small convolutional network on (2, 3, 32, 32)."""
     return FIXTURES / "convnet"

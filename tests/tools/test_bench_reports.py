@@ -251,10 +251,12 @@ def texts(done: Sequence[Measured]) -> set[str]:
     return {found.get_text() for found in draw(done).findobj(Text) if isinstance(found, Text)}
 
 
+@pytest.mark.usefixtures("matplotlib")
 def test_a_plot_of_one_measurement_has_times() -> None:
     assert {"2 ms (p99 2.98 ms)", "4 ms (p99 5.96 ms)", "net, batch 2, 1 thread\n"} <= texts([measured()])
 
 
+@pytest.mark.usefixtures("matplotlib")
 def test_a_plot_of_batches_has_a_panel_for_each_number_of_threads() -> None:
     done = [measured(batch=b, threads=t, failed=["torch"]) for b in (1, 2) for t in (1, 2)]
     assert {"1 thread", "2 threads", "mxforge", "mxnet", "batch"} <= texts(done)
@@ -262,9 +264,11 @@ def test_a_plot_of_batches_has_a_panel_for_each_number_of_threads() -> None:
     assert list(np.asarray(line.get_ydata())) == pytest.approx([250, 500])
 
 
+@pytest.mark.usefixtures("matplotlib")
 def test_a_plot_of_threads() -> None:
     assert {"Throughput of net, batch 2\n", "threads"} <= texts([measured(threads=t) for t in (1, 2)])
 
 
+@pytest.mark.usefixtures("matplotlib")
 def test_a_plot_of_several_suites_has_ratios() -> None:
     assert {"exp", "add", "mxnet", "2"} <= texts([measured("exp (e)"), measured("add (a)")])

@@ -13,6 +13,7 @@ from mxforge.tools.grammar import build_parser
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+@pytest.mark.usefixtures("shtab")
 def test_a_script_has_every_command(mxforge: Any, shell: str) -> None:
     done = mxforge("completion", shell)
     assert done.status == 0, done.err
@@ -30,6 +31,7 @@ def test_a_script_has_every_command(mxforge: Any, shell: str) -> None:
         (["compile", "model-s"], ["model-symbol.json"]),
     ],
 )
+@pytest.mark.usefixtures("shtab")
 def test_bash_completes(mxforge: Any, tmp_path: Path, words: list[str], expected: list[str]) -> None:
     (tmp_path / "model-symbol.json").touch()
     (tmp_path / "script").write_text(mxforge("completion", "bash").out)

@@ -13,6 +13,7 @@ STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
 
 @pytest.mark.parametrize("suffix", STARTS)
+@pytest.mark.usefixtures("matplotlib")
 def test_a_figure_is_written(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"figure{suffix}"
     check_plot(path)
