@@ -8,6 +8,7 @@ computes the same results, as does running steps at the same time that no path c
 
     dependences(accesses)           the graph, from `step_accesses`; networkx is imported to make it
     data_alone(graph)               the same without the edges that the use of memory causes
+    launch_order(program, steps)    the fewest edges that keep the results of a program
     reduced(graph)                  the fewest edges with the same paths: what a graph of launches needs
     critical_path(graph, seconds)   the steps that take the most time one after the other
 """
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING
 
 from .lazy_dataclass import dataclass
 from .places import Space
-from .step_accesses import Range, StepAccess
+from .program import Program, Step
+from .step_accesses import Range, StepAccess, step_accesses
 
 if TYPE_CHECKING:
     from networkx import DiGraph
@@ -111,6 +113,21 @@ def reduced(graph: Graph) -> Graph:
     kept = transitive_reduction(graph)
     found.remove_edges_from([edge for edge in graph.edges if not kept.has_edge(*edge)])
     return found
+
+
+def launch_order(program: Program, steps: Sequence[Step]) -> list[tuple[int, int]]:
+    """The edges of the graph of some of a program's steps, as few as possible: what a graph of launches needs.
+
+    An output can be in the memory of an input that is read element by element (`Program.elementwise`), so steps that
+    write an output follow those that read such an input.
+    """
+    shared = tuple(Range(Space.INPUT, i, 0, program.inputs[i].nbytes) for i in sorted(program.elementwise))
+
+    def with_shared(access: StepAccess) -> StepAccess:
+        writes_output = any(touched.space is Space.OUTPUT for touched in access.writes)
+        return StepAccess(access.reads, (*access.writes, *shared)) if writes_output else access
+
+    return sorted(reduced(dependences([with_shared(access) for access in step_accesses(program, steps)])).edges)
 
 
 def critical_path(graph: Graph, seconds: Sequence[float]) -> list[int]:

@@ -31,10 +31,11 @@ class StepAccess:
     writes: tuple[Range, ...]
 
 
-def step_accesses(program: Program) -> list[StepAccess]:
-    """What each step of a program reads and writes. A loop or a branch reads all that a step in it reads, and writes
-    all that one writes. A launch of unknown accesses reads and writes the whole blocks of memory."""
-    return [_step_access(program, step) for step in program.steps]
+def step_accesses(program: Program, steps: Sequence[Step] | None = None) -> list[StepAccess]:
+    """What each step of a program, or each of some of them, reads and writes. A loop or a branch reads all that a step
+    in it reads, and writes all that one writes. A launch of unknown accesses reads and writes the whole blocks of
+    memory."""
+    return [_step_access(program, step) for step in (program.steps if steps is None else steps)]
 
 
 def _step_access(program: Program, step: Step) -> StepAccess:

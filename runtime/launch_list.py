@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..ir.program import Program, Step
+from ..ir.program_graph import launch_order
+
 
 class BoundLaunch(NamedTuple):
     """A launch of a kernel over a grid of `size`. Its arguments are the words [first, end) of the list.
 
-    `kernel` is one of `Launcher.load_code`, or COPY or FILL (`codegen/records.py`) with a number of bytes as size.
+    `kernel` is one of `Launcher.load_code`, or COPY or FILL (`codegen/records.py`) with a number of bytes as size, and
+    `step` the step of the program that is launched.
     """
 
+    step: Step
     kernel: Any
     size: int
     first: int
@@ -30,6 +35,11 @@ class LaunchList:
 
     __slots__ = ("kept", "launches", "program", "words")
 
-    def __init__(self, launches: Sequence[BoundLaunch], words: memoryview, program: str) -> None:
+    def __init__(self, launches: Sequence[BoundLaunch], words: memoryview, program: Program) -> None:
         self.launches, self.words, self.program = tuple(launches), words, program
         self.kept: Any = None
+
+    def edges(self) -> list[tuple[int, int]]:
+        """The edges of the graph of these launches, by their numbers: the second one runs after the first one.
+        Launches that no path connects can run at the same time. There are as few edges as possible."""
+        return launch_order(self.program, [launch.step for launch in self.launches])

@@ -184,11 +184,12 @@ class DeviceInstance:
                 launches = []
             elif isinstance(launch, Launch) and launch.count:
                 kernel = self.loaded.kernels.get(launch.symbol, launch.symbol)
-                launches.append(BoundLaunch(kernel, launch.count, placed.table, placed.table + len(launch.arguments)))
+                end = placed.table + len(launch.arguments)
+                launches.append(BoundLaunch(placed.step, kernel, launch.count, placed.table, end))
         return [*found, self._list_of(launches)] if launches or not found else found
 
     def _list_of(self, launches: Sequence[BoundLaunch]) -> LaunchList:
-        return LaunchList(launches, self.words, self.program.name)
+        return LaunchList(launches, self.words, self.program)
 
     def take(self, steps: Sequence[LaunchList | _HostStep]) -> None:
         """Take steps of this instance, on the addresses in its words."""

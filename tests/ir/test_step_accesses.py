@@ -8,6 +8,7 @@ import pytest
 from mxforge.ir.graph import GraphError
 from mxforge.ir.places import reading, writing
 from mxforge.ir.program import Copy, Fill, HostCall, HostFunction, Launch, Loop, Place, Program, Space, Step
+from mxforge.ir.program_graph import launch_order
 from mxforge.ir.step_accesses import Range, group_steps, last_access, step_accesses
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_program
@@ -62,6 +63,14 @@ def test_parts_of_a_block_are_independent() -> None:
 def test_the_host_takes_its_steps_alone() -> None:
     call = HostCall(0, (IN, ARENA))
     assert groups(call, computing(IN, OUT), Loop((computing(IN, OTHER),), 2), computing(IN, ARENA)) == (1, 1, 1, 1)
+
+
+def test_the_order_of_launches() -> None:
+    steps = computing(IN, OUT), computing(IN, ARENA), computing(ARENA, OTHER)
+    assert launch_order(program(*steps), steps) == [(1, 2)]
+    assert launch_order(program(*steps), steps[:2]) == []
+    shared = replace(program(*steps), elementwise=frozenset({0}))  # an output can be where the input is
+    assert launch_order(shared, steps) == [(0, 1), (1, 2)]
 
 
 def test_a_loop_accesses_all_that_its_steps_reach() -> None:

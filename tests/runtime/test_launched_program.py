@@ -12,7 +12,8 @@ from mxforge.passes.manager import Options
 from mxforge.runtime.compile import executable_for
 from mxforge.runtime.device import DeviceAddress, DeviceError
 from mxforge.runtime.devices import open_device
-from mxforge.runtime.launched_program import LaunchedProgram
+from mxforge.runtime.launch_list import LaunchList
+from mxforge.runtime.launched_program import DeviceInstance, LaunchedProgram
 from mxforge.runtime.prepared import Version
 from mxforge.runtime.storage import Storage, storage_of
 from rewriting import tensor
@@ -53,6 +54,18 @@ def test_a_direct_call_is_one_list_of_launches() -> None:
         call(x.address, w.address, y.address, z.address)
         assert gpu().lists == before + factor
         assert read(y) == [81] * LENGTH and read(z) == [10] * LENGTH
+
+
+def test_a_list_has_the_edges_of_its_graph() -> None:
+    """Two products are independent; a third one reads both."""
+    b = CoreBuilder()
+    x, y = (b.input(tensor(16, 16)) for _ in range(2))
+    products = [b.matmul(v, v) for v in (x, y)]
+    program = executable_for(b.build([b.matmul(products[0], products[1]), *products]), Options(), gpu())
+    assert isinstance(program, LaunchedProgram)
+    (launches,) = DeviceInstance(program).steps
+    assert isinstance(launches, LaunchList) and len(launches.launches) == 3
+    assert launches.edges() == [(0, 2), (1, 2)]
 
 
 def test_other_operands_are_refused() -> None:

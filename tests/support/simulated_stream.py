@@ -140,4 +140,6 @@ class SimulatedStream:
                 self.device.launch(launch, words[launch.first : launch.end])
             except Exception as error:  # whatever is wrong with a kernel
                 name = launch.kernel if isinstance(launch.kernel, str) else launch.kernel[0].name
-                raise LaunchError(f"kernel {name} of {launches.program}: {type(error).__name__}: {error}") from error
+                raise LaunchError(
+                    f"kernel {name} of {launches.program.name}: {type(error).__name__}: {error}"
+                ) from error
