@@ -35,9 +35,11 @@ def modules() -> dict[str, Path]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes that are executed: everything except the bodies of `if TYPE_CHECKING`."""
+    """The statements inside a node that are executed, and parts that contain some; without `if TYPE_CHECKING`."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+        if isinstance(child, ast.expr):
+            continue
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
             for other in child.orelse:
                 yield other
                 yield from statements(other)
