@@ -28,12 +28,12 @@ class Accesses:
         """The accesses of a step's first launch to its operands, and to its workspace if it has one. `packings` are the
         packed forms that it reads, by the position of the operand."""
         results = {v for node in step.nodes for v in node.outputs}
-        found = [
+        accesses = [
             reading(packings[position].nbytes) if position in packings else self._access(value, value in results)
             for position, value in enumerate(step.operands)
         ]
         self._written.update(self.sharing.resolve(v).base for v in step.operands if v in results)
-        return [*found, writing(step.emission.workspace)] if step.emission.workspace else found
+        return [*accesses, writing(step.emission.workspace)] if step.emission.workspace else accesses
 
     def packing(self, value: Value, packing: Packing) -> tuple[Access, ...]:
         """The accesses of a launch that packs a value."""

@@ -305,12 +305,12 @@ class _ScanSteps:
         """The rows of values that step `number` reads or writes."""
         n, sign = self.op.length, -1 if self.op.reverse else 1
         row = n - 1 - number if self.op.reverse else number
-        found: list[Place] = []
+        moved: list[Place] = []
         for place, value in zip(places, values, strict=True):
             nbytes = _row_bytes(value.type)
             at = place.at(row * nbytes)
-            found.append(replace(at, strides=(0, sign * stride * nbytes)) if stride else at)
-        return found
+            moved.append(replace(at, strides=(0, sign * stride * nbytes)) if stride else at)
+        return moved
 
 
 def _row_bytes(type: TensorType) -> int:

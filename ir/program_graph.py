@@ -100,19 +100,19 @@ def _cells(blocks: dict[tuple[Space, int], _Block], ranges: Iterable[Range]) -> 
 
 def data_alone(graph: Graph) -> Graph:
     """The graph without the edges that have no data: the dependences if no memory were used again."""
-    found = graph.copy()
-    found.remove_edges_from([(a, b) for a, b in graph.edges if not graph.edges[a, b]["bytes"]])
-    return found
+    copy = graph.copy()
+    copy.remove_edges_from([(a, b) for a, b in graph.edges if not graph.edges[a, b]["bytes"]])
+    return copy
 
 
 def reduced(graph: Graph) -> Graph:
     """The graph with the fewest edges that has the same paths."""
     from networkx import transitive_reduction
 
-    found = graph.copy()
+    copy = graph.copy()
     kept = transitive_reduction(graph)
-    found.remove_edges_from([edge for edge in graph.edges if not kept.has_edge(*edge)])
-    return found
+    copy.remove_edges_from([edge for edge in graph.edges if not kept.has_edge(*edge)])
+    return copy
 
 
 def launch_order(program: Program, steps: Sequence[Step]) -> list[tuple[int, int]]:

@@ -89,8 +89,8 @@ class Trace:
 
     def named(self, name: str) -> int:
         """The integer with this name."""
-        found: Any = self._polynomials[frozenset((((name,), 1),))]
-        return found
+        symbol: Any = self._polynomials[frozenset((((name,), 1),))]
+        return symbol
 
     def _note(self, symbol: Any) -> None:
         self._polynomials[frozenset(symbol.polynomial.items())] = symbol

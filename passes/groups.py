@@ -102,7 +102,7 @@ class GroupGraph:
         met = False
         while not met and forward.open and backward.open:
             near, far = (forward, backward) if forward.cost <= backward.cost else (backward, forward)
-            met = near.advance(far.found)
+            met = near.advance(far.reached)
         self.steps += forward.steps + backward.steps
         return met
 
@@ -156,7 +156,7 @@ class _Search:
     def __init__(self, origin: Group, goal: Group, *, direction: int) -> None:
         """`direction` is 1 along readers, -1 along inputs."""
         self.origin, self.goal, self.direction = origin, goal, direction
-        self.found = {origin}
+        self.reached = {origin}
         self.open = [(0, 0, origin)]
         self.steps = 0
 
@@ -177,9 +177,9 @@ class _Search:
                 continue
             if other in targets:
                 return True
-            if other not in self.found and (self.goal.level - other.level) * self.direction > 0:
-                self.found.add(other)
-                heappush(self.open, (-self.direction * other.level, len(self.found), other))
+            if other not in self.reached and (self.goal.level - other.level) * self.direction > 0:
+                self.reached.add(other)
+                heappush(self.open, (-self.direction * other.level, len(self.reached), other))
         return False
 
 

@@ -94,8 +94,8 @@ def _with_layouts(body: Graph, layouts: Mapping[int, Layout]) -> Graph:
     b = GraphBuilder(body.name)
     new: dict[Value, Value] = {}
     for i, value in enumerate(body.inputs):
-        made = b.input(value.type.with_layout(layouts.get(i)), value.name, parameter=i in body.parameters)
-        new[value] = _as(b, made, None)
+        input = b.input(value.type.with_layout(layouts.get(i)), value.name, parameter=i in body.parameters)
+        new[value] = _as(b, input, None)
     for node in body.nodes:
         copy = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
         new.update(zip(node.outputs, copy.outputs, strict=True))

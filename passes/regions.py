@@ -39,13 +39,13 @@ class _Extractor:
         self.graph, self.group_of = graph, group_of
         self.users, self.outputs = graph.users(), frozenset(graph.outputs)
         self.order = {n: i for i, n in enumerate(graph.nodes)}
-        self.made: dict[Value, Value] = {v: v for v in graph.inputs}
+        self.computed: dict[Value, Value] = {v: v for v in graph.inputs}
         self.nodes: list[Node] = []
 
     def run(self) -> Graph:
         for value in sorted(self.graph.outputs, key=lambda v: self.order[v.node] if v.node is not None else -1):
             self._need(value)
-        outputs = tuple(self.made[v] for v in self.graph.outputs)
+        outputs = tuple(self.computed[v] for v in self.graph.outputs)
         return replace(self.graph, nodes=tuple(self.nodes), outputs=outputs)
 
     def _need(self, value: Value) -> None:
@@ -55,12 +55,12 @@ class _Extractor:
         while stack:
             current = stack.pop()
             if isinstance(current, _Region):
-                if current.results[0] not in self.made:
+                if current.results[0] not in self.computed:
                     self._emit(current)
-            elif current not in self.made:
+            elif current not in self.computed:
                 region = self._region(current)
                 stack.append(region)
-                stack.extend(v for v in dict.fromkeys(region.operands) if v not in self.made)
+                stack.extend(v for v in dict.fromkeys(region.operands) if v not in self.computed)
 
     # -- regions
 
@@ -110,14 +110,14 @@ class _Extractor:
 
     def _emit(self, region: _Region) -> None:
         last = region.nodes[-1]
-        operands = [self.made[v] for v in region.operands]
+        operands = [self.computed[v] for v in region.operands]
         if region.kind is Kind.OPAQUE:
             new = self._unchanged(last, operands)
         else:
             op = Fused(_body(region), region.kind.value)
             new = Node(op, operands, [v.type for v in region.results], last.name, last.location)
         self.nodes.append(new)
-        self.made.update(zip(region.results, new.outputs, strict=True))
+        self.computed.update(zip(region.results, new.outputs, strict=True))
 
     def _unchanged(self, node: Node, operands: Sequence[Value]) -> Node:
         return node if tuple(operands) == node.inputs else node.on(operands)

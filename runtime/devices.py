@@ -35,18 +35,18 @@ def device_count(kind: str) -> int:
 
 def open_device(kind: str, number: int) -> Device:
     """The device of this kind and number. LookupError if there is none."""
-    found = _opened.get((kind, number))
-    return _open(kind, number) if found is None else found
+    opened = _opened.get((kind, number))
+    return _open(kind, number) if opened is None else opened
 
 
 def _open(kind: str, number: int) -> Device:
     if not 0 <= number < device_count(kind):
         raise LookupError(f"there is no {kind}({number})")
     with _opening:
-        found = _opened.get((kind, number))
-        if found is None:
-            found = _opened[kind, number] = _provider(kind).open_device(number)
-        return found
+        opened = _opened.get((kind, number))
+        if opened is None:
+            opened = _opened[kind, number] = _provider(kind).open_device(number)
+        return opened
 
 
 def opened_devices() -> list[Device]:

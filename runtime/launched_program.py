@@ -174,19 +174,19 @@ class DeviceInstance:
 
     def _in_lists(self, steps: Sequence[Placed]) -> list[LaunchList | _HostStep]:
         """The steps, with successive launches in one list."""
-        found: list[LaunchList | _HostStep] = []
+        lists: list[LaunchList | _HostStep] = []
         launches: list[BoundLaunch] = []
         for placed in steps:
             launch = as_launch(placed.step)
             if isinstance(placed.step, HOST_STEPS):
-                found += [self._list_of(launches)] if launches else []
-                found.append(_HostStep(placed, [self._in_lists(inside) for inside in placed.inside]))
+                lists += [self._list_of(launches)] if launches else []
+                lists.append(_HostStep(placed, [self._in_lists(inside) for inside in placed.inside]))
                 launches = []
             elif isinstance(launch, Launch) and launch.count:
                 kernel = self.loaded.kernels.get(launch.symbol, launch.symbol)
                 end = placed.table + len(launch.arguments)
                 launches.append(BoundLaunch(placed.step, kernel, launch.count, placed.table, end))
-        return [*found, self._list_of(launches)] if launches or not found else found
+        return [*lists, self._list_of(launches)] if launches or not lists else lists
 
     def _list_of(self, launches: Sequence[BoundLaunch]) -> LaunchList:
         return LaunchList(launches, self.words, self.program)
@@ -229,12 +229,12 @@ class DeviceInstance:
         function = self.program.functions[call.function]
         arguments = [self._address(table + i) for i in range(len(call.arguments))]
         operands = [self._read(a, t) for a, t in zip(arguments, function.inputs, strict=False)]
-        found, changed = call_on_copies(function, operands)
+        results, changed = call_on_copies(function, operands)
         for i, new in changed:
             self.device.write(arguments[i], new)
             written_at(arguments[i])
         targets = arguments[len(function.inputs) :]
-        for address, type, value in zip(targets, function.outputs, found, strict=True):
+        for address, type, value in zip(targets, function.outputs, results, strict=True):
             self.device.write(address, np.ascontiguousarray(as_memory(value, type.dtype)))
 
     def _combine(self, collective: Collective, table: int) -> None:

@@ -33,8 +33,16 @@ RETIRED = {
 
 RETIRED_NAMES = re.compile(
     r"abreast|complain|(?<![a-z])[Ee]ndings?(?![a-z])|\bGiven\b|[Ss]traight(?!_through)|(?<![a-z])turned"
+    r"|\btake_off\b"
 )
 """Parts of identifiers that are retired."""
+
+_VAGUE = "(found|made|given)"
+VAGUE_NAMES = re.compile(rf"^ *{_VAGUE}(: [^\n=]+)? \+?=|\bfor {_VAGUE} in\b|[(,] ?{_VAGUE}: ", re.MULTILINE)
+"""Variables and parameters whose names do not say what their values are, as "shape", "copy" and "passed" do."""
+
+_WITH_VAGUE_NAMES = ("tests", "tools/bisect", "tools/schemas/bisect.py")
+"""Files that compare what was found with what is expected."""
 
 ALLOWED = re.compile(r"straight-through|Ellipsis stands|[Ii]f you (really )?want|\"[^\"]*\"|`[^`]*`")
 """Terms of the field, texts of MXNet, and quotations."""
@@ -68,6 +76,10 @@ def files(path: Path) -> Iterator[Path]:
 def problems(file: Path) -> Iterator[str]:
     """Each retired word of a file, with its line."""
     text = file.read_text()
+    if file.suffix == ".py" and not file.relative_to(ROOT).as_posix().startswith(_WITH_VAGUE_NAMES):
+        for match in VAGUE_NAMES.finditer(text):
+            line = 1 + text.count("\n", 0, match.end())
+            yield f"{file.relative_to(ROOT)}:{line}: vague name in {match[0].strip()!r}"
     if not (_WORDS.search(text) or RETIRED_NAMES.search(text)):  # without tokens, which take long
         return
     pieces = _python_pieces(text) if file.suffix == ".py" else enumerate(text.splitlines(), 1)

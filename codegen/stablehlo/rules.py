@@ -241,8 +241,8 @@ def _select_and_scatter(
 
 
 def _accumulated(op: Dot | Conv | ConvWeightGradient, x: Val) -> DType:
-    given = None if isinstance(op, ConvWeightGradient) else op.accumulator
-    return given or (DType.F32 if x.type.dtype in _NARROW else x.type.dtype)
+    accumulator = None if isinstance(op, ConvWeightGradient) else op.accumulator
+    return accumulator or (DType.F32 if x.type.dtype in _NARROW else x.type.dtype)
 
 
 def _same_dtype(x: Val, y: Val, dtype: DType, t: Text) -> tuple[Val, Val]:
@@ -260,8 +260,8 @@ def _dot(t: Text, op: Dot, types: Sequence[TensorType], x: Val, y: Val) -> Seque
     listed = ", ".join(f"{name} = [{', '.join(map(str, axes))}]" for name, axes in numbers.items())
     result = TensorType(types[0].shape, _accumulated(op, x))
     x, y = _same_dtype(x, y, result.dtype, t)
-    made = t.one("stablehlo.dot_general", (x, y), result, {"dot_dimension_numbers": f"#stablehlo.dot<{listed}>"})
-    return [t.convert(made, types[0].dtype)]
+    product = t.one("stablehlo.dot_general", (x, y), result, {"dot_dimension_numbers": f"#stablehlo.dot<{listed}>"})
+    return [t.convert(product, types[0].dtype)]
 
 
 def _convolution(
@@ -289,8 +289,8 @@ def _convolution(
 def _conv(t: Text, op: Conv, types: Sequence[TensorType], x: Val, w: Val) -> Sequence[Val]:
     result = TensorType(types[0].shape, _accumulated(op, x))
     steps = {"window_strides": op.strides, "lhs_dilation": op.lhs_dilation, "rhs_dilation": op.rhs_dilation}
-    made = _convolution(t, x, w, result, op.padding, (op.groups, op.batch_groups), **steps)
-    return [t.convert(made, types[0].dtype)]
+    convolved = _convolution(t, x, w, result, op.padding, (op.groups, op.batch_groups), **steps)
+    return [t.convert(convolved, types[0].dtype)]
 
 
 def _conv_weight_gradient(
@@ -305,8 +305,8 @@ def _conv_weight_gradient(
     out, channels, *window = types[0].shape
     result = TensorType((channels, out, *window), _accumulated(op, x))
     steps = {"window_strides": op.rhs_dilation, "lhs_dilation": [1] * len(window), "rhs_dilation": op.strides}
-    made = _convolution(t, _exchanged(t, x), _exchanged(t, g), result, padding, (1, op.groups), **steps)
-    return [t.convert(_exchanged(t, made), types[0].dtype)]
+    gradient = _convolution(t, _exchanged(t, x), _exchanged(t, g), result, padding, (1, op.groups), **steps)
+    return [t.convert(_exchanged(t, gradient), types[0].dtype)]
 
 
 def _exchanged(t: Text, x: Val) -> Val:
@@ -349,8 +349,8 @@ def _scatter(t: Text, op: Scatter, types: Sequence[TensorType], x: Val, indices:
     operands = t.convert(x, dtype), indices, t.convert(updates, dtype)
     attributes = {"scatter_dimension_numbers": _numbers("scatter", numbers, last)}
     result = TensorType(types[0].shape, dtype)
-    (made,) = t.op("stablehlo.scatter", operands, (result,), attributes, [((element, element), body)])
-    return [t.convert(made, types[0].dtype)]
+    (scattered,) = t.op("stablehlo.scatter", operands, (result,), attributes, [((element, element), body)])
+    return [t.convert(scattered, types[0].dtype)]
 
 
 def _numbers(name: str, axes: Mapping[str, Sequence[int]], last: int) -> str:

@@ -57,15 +57,15 @@ def path_by(
     function: Differentiable,
     wrt: tuple[int, ...],
     operands: Sequence[str],
-    given: int,
+    argument_count: int,
     count: int,
     bound: Callable[[Specialization], dict[str, Any]] | None = None,
 ) -> Path | None:
     """The fast path of calls with gradients by the operands `wrt`: a function of their entries and of the arguments.
 
-    `operands` are those of its form, without the random key, and `given` is the number of arguments. `bound` returns
-    the constants of a program with parameters. None for calls that need the slow path: those without a gradient, with
-    states or with functions in Python.
+    `operands` are those of its form, without the random key. `bound` returns the constants of a program with
+    parameters. None for calls that need the slow path: those without a gradient, with states or with functions in
+    Python.
     """
     try:
         derivative = function.derivative(wrt)
@@ -75,7 +75,7 @@ def path_by(
     if forward.state or derivative.calls_python:
         return None
     form = Form(
-        arguments=given,
+        arguments=argument_count,
         operands=with_key(operands, forward),
         results=new_results(forward.types),
         returned=count,

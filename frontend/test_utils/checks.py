@@ -167,13 +167,13 @@ def check_symbolic_backward(
 
 
 def _output_grads(gradients: Any, ctx: Context, dtype: Any) -> Any:
-    def made(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         return _as_array(value, ctx, dtype) if isinstance(value, np.ndarray) else value
 
     if isinstance(gradients, Mapping):
-        return {name: made(value) for name, value in gradients.items()}
+        return {name: convert(value) for name, value in gradients.items()}
     if isinstance(gradients, list | tuple):
-        return [made(value) for value in gradients]
+        return [convert(value) for value in gradients]
     if gradients is not None:
         raise AssertionError(f"out_grads must be a list or a dictionary, not {type(gradients).__name__}")
     return None

@@ -58,10 +58,10 @@ class Bisection:
         """Bisect the forward and the backward program of a graph, for random cotangents."""
         self.operators |= operators_of(graph)
         options = replace(options, verifies=False)
-        found = self.joint(graph, wrt, options, inputs, rows)
-        if found is None:
+        joint = self.joint(graph, wrt, options, inputs, rows)
+        if joint is None:
             return self.findings
-        split, complete, cotangents = found
+        split, complete, cotangents = joint
         own = replace(options, training=False)
         results = evaluate_graph(split.forward, complete)
         types = self._program(f"{graph.name}, forward graph", split.forward, own, complete)

@@ -43,11 +43,11 @@ def program_graph(
 ) -> ProgramGraph:
     """The graph of a program whose first inputs and whose outputs have these names, and whose launches take so long.
     Inputs and outputs that no step uses are left out."""
-    found = [*_inputs(program, inputs), *_steps(program, seconds), *_outputs(program, outputs)]
-    graph = dependences([access for _, access in found])
-    unused = [n for n, (node, _) in enumerate(found) if node.kind in (INPUT, OUTPUT) and not graph.degree(n)]
+    described = [*_inputs(program, inputs), *_steps(program, seconds), *_outputs(program, outputs)]
+    graph = dependences([access for _, access in described])
+    unused = [n for n, (node, _) in enumerate(described) if node.kind in (INPUT, OUTPUT) and not graph.degree(n)]
     graph.remove_nodes_from(unused)
-    return ProgramGraph({n: found[n][0] for n in graph}, graph)
+    return ProgramGraph({n: described[n][0] for n in graph}, graph)
 
 
 def _inputs(program: Program, names: Sequence[str]) -> Iterator[tuple[Node, StepAccess]]:

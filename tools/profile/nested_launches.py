@@ -27,11 +27,11 @@ class Nested:
 
 
 class NestedLaunches:
-    """Replaces the kernels that run loops and branches: each launch in them runs alone and is appended to `found`.
+    """Replaces the kernels that run loops and branches: each launch in them runs alone and is appended to `launches`.
     Programs that are loaded between `install` and `remove` call it."""
 
     def __init__(self) -> None:
-        self.found: list[Nested] = []
+        self.launches: list[Nested] = []
         self._pool = get_pool()
         self._callbacks = {LOOP: _KERNEL(self._loop), BRANCH: _KERNEL(self._branch)}
         self._native = {name: self._pool.kernels[name] for name in self._callbacks}
@@ -76,13 +76,13 @@ class NestedLaunches:
 
     def _launch(self, records: int, number: int) -> None:
         for address in range(records, records + number * RECORD_BYTES, RECORD_BYTES):
-            inside = len(self.found)
+            inside = len(self.launches)
             begin = time.perf_counter_ns()
             self._pool.run(address, 1)
             spent = time.perf_counter_ns() - begin
-            if len(self.found) == inside:  # otherwise a loop, whose own launches were recorded
+            if len(self.launches) == inside:  # otherwise a loop, whose own launches were recorded
                 _, _, count, grain = _words(address, RECORD_WORDS)
-                self.found.append(Nested(begin, max(0, spent - self._overhead), count, grain))
+                self.launches.append(Nested(begin, max(0, spent - self._overhead), count, grain))
 
 
 def _words(address: int, count: int) -> list[int]:

@@ -117,8 +117,8 @@ def launch_works(model: Model, types: Mapping[str, TensorType], threads: int, re
     nested, runs = nested_launches(), list[tuple[RunTimes, list[Nested]]]()
     with timed_runs(source.model) as timed:
         for _ in range(repeat):
-            nested.found.clear()
-            runs.append((timed.timed(), list(nested.found)))
+            nested.launches.clear()
+            runs.append((timed.timed(), list(nested.launches)))
     spans = [times.launches() for times, _ in runs]
     seconds = np.min([end - begin for begin, end in spans], axis=0) / 1e9
     rows = launch_rows(source.executable.program, seconds.tolist(), seconds.tolist(), source.regions)

@@ -161,18 +161,18 @@ class Gemv:
         def read(start: Value, at: Value, element: Type, padded: bool) -> Value:
             address, memory = f.gep(start, at, element), element.with_lanes(lanes)
             whole = padded or count == lanes
-            found = f.load(address, memory) if whole else f.masked_load(address, memory, f.first_lanes(lanes, count))
-            return f.convert(found, self.scalar.element)
+            loaded = f.load(address, memory) if whole else f.masked_load(address, memory, f.first_lanes(lanes, count))
+            return f.convert(loaded, self.scalar.element)
 
         left = [read(r, at, self.scalar, padded=False) for r in rows]
         place = at * self.spread
-        found: list[Value] = []
+        products: list[Value] = []
         for c, column in enumerate(columns):
             if self.spread == 1 or c * lanes * self.weight.bytes % LINE_BYTES == 0:  # columns of a stream share lines
                 self._prefetch(column, place)
             weights = read(column, place, self.weight, padded=self.packing is not None)
-            found.extend(f.fma(x, weights, sums[r * len(columns) + c]) for r, x in enumerate(left))
-        return [found[c * len(rows) + r] for r in range(len(rows)) for c in range(len(columns))]
+            products.extend(f.fma(x, weights, sums[r * len(columns) + c]) for r, x in enumerate(left))
+        return [products[c * len(rows) + r] for r in range(len(rows)) for c in range(len(columns))]
 
     def _prefetch(self, column: Value, at: Value) -> None:
         """Prefetch the weights that are read after those of a column at `at`."""

@@ -70,7 +70,7 @@ class _ScanGradient:
 
     def __init__(self, op: Scan, node: Node, cotangents: Sequence[Value | None], needed: Sequence[int]) -> None:
         first, self.last = op.carries, op.carries + op.scanned
-        self.op, self.node, self.given = op, node, cotangents
+        self.op, self.node, self.cotangents = op, node, cotangents
         self.carries = _active_carries(op, needed)
         self.slices = [i for i in needed if first <= i < self.last]
         self.invariants = [i for i in needed if i >= self.last]
@@ -93,7 +93,7 @@ class _ScanGradient:
         fixed = [self._is_fixed(s) for s in parts.residuals]
         start = [self._start(b, i) for i in self.carries] + [b.full_like(operands[i], 0) for i in self.invariants]
         moving = [v for v, f in zip(kept, fixed, strict=True) if not f]
-        moving += [g for g in (self.given[i] for i in self.stacks) if g is not None]
+        moving += [g for g in (self.cotangents[i] for i in self.stacks) if g is not None]
         rest = [v for v, f in zip(kept, fixed, strict=True) if f]
         body = self._step(parts, fixed)
         return b.scan(body, start, moving, rest, self.op.length, reverse=not self.op.reverse)
@@ -102,7 +102,7 @@ class _ScanGradient:
         return source.is_input and source.position >= self.last
 
     def _start(self, b: CoreBuilder, carry: int) -> Value:
-        cotangent = self.given[carry]
+        cotangent = self.cotangents[carry]
         return cotangent if cotangent is not None else b.full_like(self.node.outputs[carry], 0)
 
     def _step(self, parts: Split, fixed: Sequence[bool]) -> Graph:
@@ -144,7 +144,7 @@ def _active_carries(op: Scan, needed: Sequence[int]) -> list[int]:
 
 
 def pull_back_while(
-    b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int], split: Splitter
+    b: CoreBuilder, node: Node, cotangents_of_results: Sequence[Value | None], needed: Sequence[int], split: Splitter
 ) -> Pulled:
     """The gradient of a scan with as many steps as the loop can take; steps after the loop's exit change nothing."""
     op, first = node.op, len(b.nodes)
@@ -160,9 +160,11 @@ def pull_back_while(
     loop = Node(scan, operands, scan.infer(*(v.type for v in operands)), node.name, node.location)
     before = b.nodes[first:]
     moving = order[: count - len(fixed)]
-    pulled = pull_back_scan(b, loop, [None, *(given[i] for i in moving)], [1 + order.index(i) for i in needed], split)
+    pulled = pull_back_scan(
+        b, loop, [None, *(cotangents_of_results[i] for i in moving)], [1 + order.index(i) for i in needed], split
+    )
     cotangents = dict(zip(order, pulled.cotangents[1:], strict=True))
-    cotangents.update({i: _sum(b, cotangents[i], given[i]) for i in fixed})
+    cotangents.update({i: _sum(b, cotangents[i], cotangents_of_results[i]) for i in fixed})
     results = {**dict(enumerate(node.inputs)), **dict(zip(moving, pulled.results[1:], strict=True))}
     return Pulled([cotangents[i] for i in range(count)], [*before, *pulled.saving], [results[i] for i in range(count)])
 

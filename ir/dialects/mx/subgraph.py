@@ -144,8 +144,8 @@ def read_subgraphs(text: str) -> tuple[Subgraph, ...]:
 def with_legacy_shapes(text: str) -> str:
     """The text of the subgraphs with each operator replaced by its `Operator.with_legacy_shapes`."""
     parsed: Any = json.loads(text or "[]")
-    found = [[[_with_legacy_shapes(*node) for node in nodes], results] for nodes, results in parsed]
-    return text if found == parsed else json.dumps(found)
+    changed = [[[_with_legacy_shapes(*node) for node in nodes], results] for nodes, results in parsed]
+    return text if changed == parsed else json.dumps(changed)
 
 
 def _with_legacy_shapes(op: str, name: str, attrs: dict[str, Any], operands: Links) -> list[Any]:
