@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from mxforge.codegen.stablehlo.export import stablehlo_text
+from mxforge.codegen.stablehlo.upstream import Upstream
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph
 from mxforge.ir.types import DType
 
 Array = np.ndarray[Any, Any]
 
-ir: Any = import_module("torch_mlir.ir")
-torch: Any = import_module("torch_mlir.dialects.torch")
-stablehlo: Any = import_module("torch_mlir._mlir_libs._stablehlo")
-PassManager: Any = import_module("torch_mlir.passmanager").PassManager
-stablehlo.register_stablehlo_passes()
-
-
-def context() -> Any:
-    """A context that knows StableHLO and CHLO. The wheel has no function that loads CHLO; a pass that makes it does."""
-    found = ir.Context()
-    stablehlo.register_dialect(found)
-    torch.register_dialect(found)
-    with found:
-        empty = ir.Module.parse("module { func.func @f() { return } }")
-        PassManager.parse("builtin.module(func.func(convert-torch-to-stablehlo))").run(empty.operation)
-    return found
+upstream = Upstream()
+ir, stablehlo = upstream.ir, upstream.stablehlo
 
 
 def verified(graph: Graph) -> str:
     """The text of a graph, which upstream MLIR accepts."""
     text = stablehlo_text(graph)
-    with context():
+    with upstream.context():
         assert ir.Module.parse(text).operation.verify()
     return text
 
@@ -47,10 +33,8 @@ def judged(graph: Graph, *arrays: Array) -> list[Array]:
 
 def evaluated(text: str, *arrays: Array) -> list[Array]:
     """The results of the function of a module by the interpreter, for arguments of the arrays' dtypes."""
-    with context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
-        PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))").run(module.operation)
-        found = stablehlo.eval_module(module, [_attribute(a, DType.from_numpy(a.dtype)) for a in arrays])
+    with upstream.context(), ir.Location.unknown():
+        found = stablehlo.eval_module(upstream.parse(text), [_attribute(a, DType.from_numpy(a.dtype)) for a in arrays])
         return [_array(attribute) for attribute in found]
 
 

@@ -24,7 +24,8 @@ from .model_files import find_model, refuse_onnx
 from .models import Model, bind, data_types, load_model, model_graph
 from .parameters import require_parameters
 
-_PARAMS, _STABLEHLO = ".params", ".mlir"
+_PARAMS, _PORTABLE = ".params", ".mlirbc"
+_STABLEHLO = ".mlir", _PORTABLE
 _TOLERANCE = 1e-4
 
 
@@ -40,19 +41,21 @@ def run(options: argparse.Namespace) -> int:
         return _convert_symbol(options.source, target)
     if suffix == ".onnx":
         return _convert_to_onnx(target, options)
-    if suffix == _STABLEHLO:
+    if suffix in _STABLEHLO:
         return _convert_to_stablehlo(target, options)
-    raise UsageError(f"{target}: give a .params, .npz, .safetensors, .json, .onnx or .mlir file")
+    raise UsageError(f"{target}: give a .params, .npz, .safetensors, .json, .onnx, .mlir or .mlirbc file")
 
 
 def _refuse_options(options: argparse.Namespace, suffix: str) -> None:
     """UsageError for options that do not apply to files of this kind, or contradict each other."""
     values = {"verify": options.verify, "input-shape": options.shapes, "allow-missing": options.allow_missing}
     values |= {"epoch": options.epoch is not None, "params": options.params is not None}
-    for name in () if suffix in (".onnx", _STABLEHLO) else (n for n, value in values.items() if value):
-        raise UsageError(f"--{name} is only for .onnx and .mlir files")
-    if options.verify and suffix == _STABLEHLO:
+    for name in () if suffix in (".onnx", *_STABLEHLO) else (n for n, value in values.items() if value):
+        raise UsageError(f"--{name} is only for .onnx, .mlir and .mlirbc files")
+    if options.verify and suffix != ".onnx":
         raise UsageError("--verify is only for .onnx files")
+    if options.stablehlo_version is not None and suffix != _PORTABLE:
+        raise UsageError("--stablehlo-version is only for .mlirbc files")
     if suffix not in (_PARAMS, *FORMATS) and (options.plain_names or options.symbol):
         raise UsageError("--plain-names and --symbol are only for files of parameters")
     if options.plain_names and options.symbol:
@@ -213,8 +216,10 @@ def _onnxruntime() -> Any:
 
 
 def _convert_to_stablehlo(target: Path, options: argparse.Namespace) -> int:
-    """Write the text of a model, with its parameters as constants, for inputs of these types."""
+    """Write a model, with its parameters as constants, for inputs of these types: as text, or as a portable artifact of
+    a version of StableHLO."""
     from ..codegen.stablehlo.export import stablehlo_text
+    from ..codegen.stablehlo.upstream import UpstreamError, portable_artifact
 
     _check_target(target)
     model, types = _model_and_types(options, "StableHLO files")
@@ -223,9 +228,11 @@ def _convert_to_stablehlo(target: Path, options: argparse.Namespace) -> int:
     constants = {i: array._memory() for i, array in values.items()}
     try:
         text = stablehlo_text(run_passes(FOR_REFERENCE, graph, Context(REFERENCE)), constants)
-    except GraphError as error:
+        is_portable = target.suffix.lower() == _PORTABLE
+        content = portable_artifact(text, options.stablehlo_version) if is_portable else text.encode()
+    except (GraphError, UpstreamError) as error:
         raise ToolError(str(error)) from None
-    write_atomically(target, text.encode())
+    write_atomically(target, content)
     operations = text.count('"stablehlo.') + text.count('"chlo.')
     print(f"wrote {counted(operations, 'operation')} to {target}")
     return 0

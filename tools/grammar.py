@@ -325,7 +325,7 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
 def _fill_convert(parser: argparse.ArgumentParser) -> None:
     text = "a .params, .npz or .safetensors file, a -symbol.json file, or a model (its file or its prefix)"
     parser.add_argument("source", metavar="SOURCE", help=text)
-    text = "the file to write; its suffix is the format: .params, .npz, .safetensors, .json, .onnx or .mlir"
+    text = "the file to write; its suffix is the format: .params, .npz, .safetensors, .json, .onnx, .mlir or .mlirbc"
     parser.add_argument("file", metavar="FILE", help=text)
     parser.add_argument("--plain-names", action="store_true", help="remove arg: and aux: from the names of parameters")
     text = "add arg: and aux: to the names of parameters, as this symbol lists its inputs"
@@ -336,6 +336,8 @@ def _fill_convert(parser: argparse.ArgumentParser) -> None:
     _add_parameters(models)
     _add_shapes(models)
     models.add_argument("--verify", action="store_true", help="compare an ONNX file with ONNX Runtime on random inputs")
+    text = "the version of StableHLO whose readers understand the .mlirbc file; requires the package torch-mlir"
+    models.add_argument("--stablehlo-version", metavar="VERSION", help=text)
 
 
 def _fill_exec(parser: argparse.ArgumentParser) -> None:

@@ -147,6 +147,17 @@ def test_stablehlo_computes_the_same(mxforge: Any, convnet: Path, tmp_path: Path
     np.testing.assert_allclose(theirs, ours, 1e-4, 1e-5)
 
 
+def test_a_portable_artifact(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
+    target, shape = tmp_path / "net.mlirbc", ("--input-shape", "data=1,3,16,16")
+    assert mxforge("convert", convnet, target, *shape, "--stablehlo-version", "1.0.0").status == 0
+    assert target.read_bytes().startswith(b"ML\xefR\rStableHLO_v1.0.0")
+    for version in ("99.0.0", "1.0", "0.0.1", "one"):
+        done = mxforge("convert", convnet, tmp_path / "other.mlirbc", *shape, "--stablehlo-version", version)
+        assert done.status == 1 and "use a version from" in done.err and not (tmp_path / "other.mlirbc").exists()
+    assert mxforge("convert", convnet, tmp_path / "a.mlir", *shape, "--stablehlo-version", "1.0.0").status == 2
+
+
 @mx.operator.register("exported")
 class Exported(mx.operator.CustomOpProp):
     def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> mx.operator.CustomOp:

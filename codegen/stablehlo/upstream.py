@@ -1,0 +1,78 @@
+"""Upstream MLIR, from the wheel torch-mlir (the extra `mlir`): verifies StableHLO and writes portable artifacts."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import Any
+
+_LEGALIZE = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
+
+
+class UpstreamError(ValueError):
+    """Upstream MLIR is not installed, or refuses a module."""
+
+
+class Upstream:
+    """The modules of the wheel. UpstreamError if it is not installed."""
+
+    def __init__(self) -> None:
+        try:
+            self.ir: Any = import_module("torch_mlir.ir")
+            self.stablehlo: Any = import_module("torch_mlir._mlir_libs._stablehlo")
+            self._torch: Any = import_module("torch_mlir.dialects.torch")
+            self._passes: Any = import_module("torch_mlir.passmanager").PassManager
+        except ImportError as error:
+            raise UpstreamError(f"upstream MLIR is required: pip install mxforge[mlir] ({error})") from None
+        self.stablehlo.register_stablehlo_passes()
+
+    def context(self) -> Any:
+        """A context that knows StableHLO and CHLO. No function of the wheel loads CHLO, but a pass that makes it."""
+        found = self.ir.Context()
+        self.stablehlo.register_dialect(found)
+        self._torch.register_dialect(found)
+        with found:
+            empty = self.ir.Module.parse("module { func.func @f() { return } }")
+            self.run("builtin.module(func.func(convert-torch-to-stablehlo))", empty)
+        return found
+
+    def parse(self, text: str) -> Any:
+        """A verified module of the current context, in which CHLO became StableHLO; UpstreamError if malformed."""
+        try:
+            module = self.ir.Module.parse(text)
+            self.run(_LEGALIZE, module)
+        except (self.ir.MLIRError, ValueError) as error:
+            raise UpstreamError(str(error)) from None
+        return module
+
+    def run(self, pipeline: str, module: Any) -> None:
+        """Run passes on a module, in place."""
+        self._passes.parse(pipeline).run(module.operation)
+
+
+def portable_artifact(text: str, version: str | None = None) -> bytes:
+    """The bytes of a StableHLO module, which readers of this version of StableHLO and of later ones understand; None
+    for the current version. UpstreamError for an unknown version, or one that cannot express the module."""
+    upstream = Upstream()
+    version = _known_version(upstream.stablehlo, version)
+    with upstream.context(), upstream.ir.Location.unknown():
+        assembly = upstream.parse(text).operation.get_asm(enable_debug_info=True)
+        try:
+            return bytes(upstream.stablehlo.serialize_portable_artifact_str(assembly, version))
+        except (upstream.ir.MLIRError, ValueError) as error:
+            raise UpstreamError(f"StableHLO {version} cannot express the module: {error}") from None
+
+
+def _known_version(stablehlo: Any, version: str | None) -> str:
+    least, current = (str(v) for v in (stablehlo.get_minimum_version(), stablehlo.get_current_version()))
+    if version is None:
+        return current
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,6}){2}", version) or not _numbers(least) <= _numbers(version) <= _numbers(
+        current
+    ):
+        raise UpstreamError(f"StableHLO {version!r} is unknown: use a version from {least} to {current}")
+    return version
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(n) for n in version.split(".")]
