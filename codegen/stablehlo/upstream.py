@@ -28,13 +28,13 @@ class Upstream:
 
     def context(self) -> Any:
         """A context that knows StableHLO and CHLO. No function of the wheel loads CHLO, but a pass that makes it."""
-        found = self.ir.Context()
-        self.stablehlo.register_dialect(found)
-        self._torch.register_dialect(found)
-        with found:
+        context = self.ir.Context()
+        self.stablehlo.register_dialect(context)
+        self._torch.register_dialect(context)
+        with context:
             empty = self.ir.Module.parse("module { func.func @f() { return } }")
             self.run("builtin.module(func.func(convert-torch-to-stablehlo))", empty)
-        return found
+        return context
 
     def parse(self, text: str) -> Any:
         """A verified module of the current context, in which CHLO became StableHLO; UpstreamError if malformed."""
