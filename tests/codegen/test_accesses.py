@@ -23,6 +23,7 @@ from mxforge.passes.manager import Context, Options
 from mxforge.passes.training import training_graphs
 from mxforge.runtime.derivative import backward_graph
 from mxforge.runtime.host.machine import host_target
+from mxforge.runtime.tensor_memory import stored
 from mxforge.tools.inputs import random_arrays
 from mxforge.tools.model_files import find_model
 from mxforge.tools.models import data_types, load_model, model_graph
@@ -59,7 +60,9 @@ def check(graph: Graph, arrays: Sequence[Array], options: Options | None = None,
 
 
 def arrays_of(types: Sequence[TensorType]) -> list[Array]:
-    return random_arrays({str(i): t for i, t in enumerate(types)})
+    """Random inputs, as they are stored in memory: those in blocks have halos."""
+    values = random_arrays({str(i): t for i, t in enumerate(types)})
+    return [stored(a, t) for a, t in zip(values, types, strict=True)]
 
 
 def graph_of(name: str | Path, **shapes: tuple[int, ...]) -> tuple[Any, Graph]:
