@@ -43,14 +43,14 @@ def dependences(accesses: Sequence[StepAccess]) -> Graph:
     graph.add_nodes_from(range(len(accesses)))
     blocks: dict[tuple[Space, int], _Block] = {}
     for number, access in enumerate(accesses):
-        for cell, size in _cells(blocks, access.reads):
-            if cell.writer is not None:
-                _connect(graph, cell.writer, number, size)
-            cell.readers.append(number)
-        for cell, _ in _cells(blocks, access.writes):
-            for other in cell.readers or ([] if cell.writer is None else [cell.writer]):
+        for interval, size in _intervals(blocks, access.reads):
+            if interval.writer is not None:
+                _connect(graph, interval.writer, number, size)
+            interval.readers.append(number)
+        for interval, _ in _intervals(blocks, access.writes):
+            for other in interval.readers or ([] if interval.writer is None else [interval.writer]):
                 _connect(graph, other, number, 0)
-            cell.writer, cell.readers = number, []
+            interval.writer, interval.readers = number, []
     return graph
 
 
@@ -61,7 +61,7 @@ def _connect(graph: Graph, before: int, after: int, nbytes: int) -> None:
 
 
 @dataclass(slots=True)
-class _Cell:
+class _Interval:
     """The last writer of some bytes, and the readers since then."""
 
     writer: int | None
@@ -69,30 +69,30 @@ class _Cell:
 
 
 class _Block:
-    """Bytes from 0 on, divided into cells whose bytes have the same history."""
+    """Bytes from 0 on, divided into intervals whose bytes have the same history."""
 
     def __init__(self) -> None:
         self.starts = [0]
-        self.cells = [_Cell(None, [])]
+        self.intervals = [_Interval(None, [])]
 
-    def within(self, begin: int, end: int) -> Iterator[tuple[_Cell, int]]:
-        """The cells of [begin, end) with their sizes."""
+    def within(self, begin: int, end: int) -> Iterator[tuple[_Interval, int]]:
+        """The intervals of [begin, end) with their sizes."""
         first, last = self._cut(begin), self._cut(end)
         ends = self.starts[first + 1 : last + 1]
         sizes = [after - start for start, after in zip(self.starts[first:last], ends, strict=True)]
-        return zip(self.cells[first:last], sizes, strict=True)
+        return zip(self.intervals[first:last], sizes, strict=True)
 
     def _cut(self, at: int) -> int:
-        """The number of the cell that begins at `at`."""
+        """The number of the interval that begins at `at`."""
         number = bisect_left(self.starts, at)
         if number == len(self.starts) or self.starts[number] != at:
-            before = self.cells[number - 1]
+            before = self.intervals[number - 1]
             self.starts.insert(number, at)
-            self.cells.insert(number, _Cell(before.writer, list(before.readers)))
+            self.intervals.insert(number, _Interval(before.writer, list(before.readers)))
         return number
 
 
-def _cells(blocks: dict[tuple[Space, int], _Block], ranges: Iterable[Range]) -> Iterator[tuple[_Cell, int]]:
+def _intervals(blocks: dict[tuple[Space, int], _Block], ranges: Iterable[Range]) -> Iterator[tuple[_Interval, int]]:
     for part in ranges:
         if part.begin < part.end:
             yield from blocks.setdefault((part.space, part.index), _Block()).within(part.begin, part.end)

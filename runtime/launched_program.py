@@ -76,10 +76,10 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
     def value_of(self, address: DeviceAddress) -> int:
         """An address in the device's memory as an integer; DeviceError for any other address."""
         if not isinstance(address, DeviceAddress) or address.device != self.device.name:
-            raise self.elsewhere()
+            raise self.wrong_device()
         return address.value
 
-    def elsewhere(self) -> DeviceError:
+    def wrong_device(self) -> DeviceError:
         """The error for an operand of another device."""
         return DeviceError(f"{self.program.name} runs on {self.device.name}: an operand is not in its memory")
 
@@ -277,11 +277,11 @@ class _BoundRuns:
         try:
             for address in addresses:
                 if address.device != name:
-                    raise self.loaded.elsewhere()
+                    raise self.loaded.wrong_device()
                 values.append(address.value)
                 bits |= address.value
         except AttributeError:  # an address of the host
-            raise self.loaded.elsewhere() from None
+            raise self.loaded.wrong_device() from None
         if bits % ALIGNED_BYTES:
             raise DeviceError(f"{self.loaded.program.name} takes an operand that is not aligned as a copy")
         self.last_run = clock.now

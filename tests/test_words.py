@@ -33,7 +33,7 @@ RETIRED = {
 
 RETIRED_NAMES = re.compile(
     r"abreast|complain|(?<![a-z])[Ee]ndings?(?![a-z])|\bGiven\b|[Ss]traight(?!_through)|(?<![a-z])turned"
-    r"|\btake_off\b"
+    r"|\b(take_off|elsewhere)\b"
 )
 """Parts of identifiers that are retired."""
 

@@ -114,10 +114,10 @@ def test_trainer_checks_its_arguments(tmp_path: Path) -> None:
             gluon.Trainer(wrong, "sgd")
     with pytest.raises(AssertionError, match="optimizer_params must be None"):
         gluon.Trainer(net.collect_params(), opt.SGD(), {"learning_rate": 1})
-    elsewhere = gluon.Parameter("a", shape=(2,))
-    elsewhere.initialize(ctx=mx.cpu(1))
+    other = gluon.Parameter("a", shape=(2,))
+    other.initialize(ctx=mx.cpu(1))
     with pytest.raises(AssertionError, match="same set of contexts"):
-        gluon.Trainer([elsewhere, net.weight], "sgd")
+        gluon.Trainer([other, net.weight], "sgd")
     trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.3})
     assert [p.name for p in trainer._params] == ["d_bias", "d_weight"]
     trainer.set_learning_rate(0.1)
