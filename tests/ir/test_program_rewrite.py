@@ -70,10 +70,11 @@ def step_text(made: Program, step: Step) -> str:
         case Loop() | Branch():
             inside = "; ".join(step_text(made, s) for steps in nested_steps(step) for s in steps)
             return f"{made.label(step)}: {step.symbol} {step.count} {{{inside}}}"
+        case Launch():
+            places = [a.text() for a in step.arguments if isinstance(a, Place)]
+            return f"{made.label(step)}: {step.symbol} {' '.join(places)}"
         case _:
-            pass
-    places = [a.text() for a in step.arguments if isinstance(a, Place)]
-    return f"{made.label(step)}: {step.symbol} {' '.join(places)}"
+            raise AssertionError(f"no text of {step}")
 
 
 def test_places_are_mapped_everywhere() -> None:
