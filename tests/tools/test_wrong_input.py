@@ -48,7 +48,7 @@ def test_folders_are_not_converted(mxforge: Any, tmp_path: Path, compiled: Path,
 @pytest.mark.parametrize("option", [["--epoch", "1"], ["--params", "x"], ["--allow-missing"], ["--verify"]])
 def test_options_of_onnx_files_are_refused_for_others(mxforge: Any, tmp_path: Path, option: list[str]) -> None:
     done = mxforge("convert", FIXTURES / "convnet-0000.params", tmp_path / "y.npz", *option)
-    refused(done, 2, f"{option[0]} is only for .onnx files")
+    refused(done, 2, f"{option[0]} is only for .onnx")
 
 
 def test_a_prefix_is_converted_to_a_symbol(mxforge: Any, tmp_path: Path) -> None:
