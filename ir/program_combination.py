@@ -223,7 +223,7 @@ class _Sequence:
             if places[value] != target:
                 steps.append(Copy(target, places[value], self.types[value].nbytes))
         outputs = [self.types[v] for v in self.outputs]
-        return group_steps(self.combined.program(name, self.types[: self.inputs], outputs, steps, self.uses))
+        return self.combined.program(name, self.types[: self.inputs], outputs, steps, self.uses)
 
     def _left_out(self, use: Use) -> dict[int, Copy]:
         """The last copies that return a whole value, by the value, if no program replaces their source."""

@@ -49,10 +49,16 @@ class SharedNumbers:
             if ordered or not optimizer._shares_numbers:
                 return self._of_each()
             self._find_rows(before)
-        self._counts = list(map(_ONE_MORE, before))
-        counts.update(zip(self.indices, self._counts, strict=True))
+        if len(self._rows) == 1:  # all weights have one count: without a number for each
+            latest = self._rows[0].count + 1
+            self._counts = [latest] * len(before)
+            counts.update(dict.fromkeys(self.indices, latest))
+        else:
+            self._counts = list(map(_ONE_MORE, before))
+            counts.update(zip(self.indices, self._counts, strict=True))
+            latest = max(self._counts)
         values: list[float] = []
-        optimizer.num_update = max(optimizer.num_update, *self._counts)
+        optimizer.num_update = max(optimizer.num_update, latest)
         rate, decay = optimizer.learning_rate, optimizer.wd
         for row in self._rows:
             row.count += 1
