@@ -27,6 +27,7 @@ from mxforge.passes.manager import Options
 from mxforge.runtime.compile import disk_key, executable_for
 from mxforge.runtime.compiler_identity import compiler_identity, identity_of
 from mxforge.runtime.device import DeviceAddress, DeviceError
+from mxforge.runtime.devices import HOST
 from mxforge.runtime.host import executable as executables
 from mxforge.runtime.host.arena import ScratchPool
 from mxforge.runtime.host.executable import Executable, listen
@@ -378,7 +379,7 @@ def test_a_program_is_loaded_from_the_disk(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_damaged_program_is_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = disk_key(sum_of_squares(), Options(), host_target())
+    program = disk_key(sum_of_squares(), Options(), HOST.target)
     kept: dict[str, bytes] = {}
 
     class Disk:
