@@ -7,7 +7,7 @@
             | HostCall(function, arguments, ...)               a call of a Python function
             | Loop(body, count, flag, ...)                     runs steps several times
             | Branch(flag, then, otherwise, ...)               runs steps or others
-            | Collective(operation, dtype, target, source, ...)   combines values of several processes
+            | Collective(operation, dtype, target, ...)        combines the values of a group's members
     groups: how many consecutive steps run together
     argument: a Place, or an int (extent, stride, scalar bits)
     place   = Place(space, index, offset)     INPUT i | OUTPUT i | ARENA | PREPARED | CONSTANT; the offset is in bytes

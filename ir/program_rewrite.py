@@ -117,9 +117,9 @@ def bind(
 
 def combine_outputs(program: Program, outputs: Iterable[int], operation: str = "sum") -> Program:
     """The program whose outputs at these positions are combined over all members of a group, each as soon as it has its
-    value and no step reads that: gradients travel while others are computed. ValueError for an output that no step
+    value and no step reads that: gradients are sent while others are computed. ValueError for an output that no step
     writes."""
-    behind: dict[int, list[Step]] = {}
+    added: dict[int, list[Step]] = {}
     for position in outputs:
         place, type = Place(Space.OUTPUT, position), program.outputs[position]
         last = last_access(program, place)
@@ -127,6 +127,7 @@ def combine_outputs(program: Program, outputs: Iterable[int], operation: str = "
             raise ValueError(f"{program.name}: no step writes output {position}")
         layers = getattr(program.steps[last], "layers", ())
         combined = Collective(operation, type.dtype.value, place, place, type.size, layers=layers)
-        behind.setdefault(last, []).append(combined)
-    steps = [step for n, own in enumerate(program.steps) for step in (own, *behind.get(n, ()))]
-    return group_steps(replace(program, steps=tuple(steps))) if program.groups else replace(program, steps=tuple(steps))
+        added.setdefault(last, []).append(combined)
+    steps = [step for n, own in enumerate(program.steps) for step in (own, *added.get(n, ()))]
+    combining = replace(program, steps=tuple(steps), groups=())
+    return group_steps(combining) if program.groups else combining

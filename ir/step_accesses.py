@@ -58,7 +58,7 @@ def _step_access(program: Program, step: Step) -> StepAccess:
 
 
 def last_access(program: Program, place: Place) -> int | None:
-    """The position of the last step that accesses the block of memory of a place; None if no step writes to it. Behind
+    """The position of the last step that accesses the block of memory of a place; None if no step writes to it. After
     this step an output has its value, which no step reads any more."""
     block = place.space, place.index
     accesses = step_accesses(program)

@@ -37,7 +37,7 @@ class FieldType:
     """Whether values hold places."""
 
     has_steps = False
-    """Whether values are lists of steps, in which functions continue themselves."""
+    """Whether values are lists of steps, which callers visit recursively."""
 
     has_layers = False
     """Whether values are positions in the names of the program."""

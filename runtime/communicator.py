@@ -1,4 +1,4 @@
-"""Groups of processes or threads whose programs combine values: what `Collective` steps call.
+"""Groups whose members combine values: what `Collective` steps call. The members of a `ThreadGroup` are threads.
 
 A thread has one communicator, which its programs use; by default it is the only member of its group.
 """
@@ -39,7 +39,7 @@ class Communicator(Protocol):
 
     def all_reduce(self, operation: str, values: Array) -> Array:
         """The combination of the values of all members by one of `REDUCTIONS` (`ir/steps.py`); all get the same bits.
-        CommunicationError if another member fails, or passes values of another type or shape."""
+        CommunicationError if a member does not come, or comes with another operation, dtype or shape."""
         ...
 
 
@@ -59,26 +59,22 @@ class ThreadGroup:
 
     def __init__(self, size: int, timeout: float = 60.0) -> None:
         self._barrier = threading.Barrier(size, timeout=timeout)
-        self._parts: list[Array | None] = [None] * size
+        self._parts: list[tuple[str, Array] | None] = [None] * size
 
     def member(self, rank: int) -> Communicator:
         """The member with this number."""
         return _Member(self, rank)
 
-    def abort(self) -> None:
-        """Let all members that wait raise CommunicationError."""
-        self._barrier.abort()
-
     def all_reduce(self, rank: int, operation: str, values: Array) -> Array:
         """See `Communicator`; called by each member."""
-        self._parts[rank] = values
+        self._parts[rank] = operation, values
         self._wait()
         parts = [part for part in self._parts if part is not None]
-        kinds = {(part.shape, part.dtype) for part in parts}
-        combined = _REDUCE[operation](parts) if len(kinds) == 1 else None
+        collectives = {f"{name} of {array.dtype} {array.shape}" for name, array in parts}
+        combined = _REDUCE[operation]([array for _, array in parts]) if len(collectives) == 1 else None
         self._wait()  # no member changes its values before all have read them
         if combined is None:
-            raise CommunicationError(f"members combine arrays of different types: {sorted(map(str, kinds))}")
+            raise CommunicationError(f"members take different collectives: {', '.join(sorted(collectives))}")
         return combined.astype(values.dtype, copy=False)
 
     @property

@@ -20,6 +20,7 @@ from mxforge.passes.manager import Options
 from mxforge.runtime.host.executable import Executable
 from mxforge.runtime.host.machine import host_target
 from mxforge.runtime.reference import ReferenceExecutable
+from random_programs import Program as RandomProgram
 
 Array = npt.NDArray[Any]
 DYNAMIC = Options(dynamic=True)
@@ -34,6 +35,24 @@ def graph_of(symbol: mx.sym.Symbol, shapes: dict[str, tuple[int, ...]], dtype: s
     known = dict(zip(names, [*found, *states], strict=True))
     types = {n: TensorType(tuple(known[n]), DType.from_numpy(dtype)) for n in symbol.list_inputs()}
     return symbol_to_graph(symbol, types, [n for n in names if not n.startswith("x")], "net")
+
+
+def random_graph(program: RandomProgram, shapes: Sequence[tuple[int, ...]]) -> Graph:
+    """The graph of a random program for inputs of these shapes."""
+    names = [f"x{i}" for i in range(len(shapes))]
+    variables = [mx.sym.var(n, dtype=x.dtype) for n, x in zip(names, program.inputs, strict=True)]
+    group = mx.sym.Group(program.run(mx.sym, variables))
+    used = set(group.list_inputs())
+    inputs = zip(names, shapes, program.inputs, strict=True)
+    types = {n: TensorType(s, DType.from_numpy(x.dtype)) for n, s, x in inputs if n in used}
+    return symbol_to_graph(group, types, (), f"p{program.seed}")
+
+
+def varied(program: RandomProgram, by: int) -> list[tuple[int, ...]]:
+    """The input shapes with extents above 1 changed; equal extents remain equal."""
+    extents = sorted({n for x in program.inputs for n in x.shape if n > 1})
+    other = {n: n + (by + k) % 4 for k, n in enumerate(extents)}
+    return [tuple(other.get(n, n) for n in x.shape) for x in program.inputs]
 
 
 def dynamic_of(graph: Graph) -> DynamicProgram:

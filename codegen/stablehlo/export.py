@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from ...ir.attributes import quote
 from ...ir.dialects.core import (
-    LQ,
-    LU,
     ArgReduce,
     Call,
     Cond,
@@ -16,18 +14,14 @@ from ...ir.dialects.core import (
     HostCallback,
     Primitive,
     Scan,
-    SymmetricEigen,
     While,
 )
 from ...ir.dialects.core.primitive import Array
 from ...ir.graph import Graph, GraphError, Node, Value
 from ...ir.printer import location_text
 from ...ir.types import DType, TensorType
-from .rules import RULES, custom_call
+from .rules import RULES
 from .text import Body, Text, Val, integers
-
-CUSTOM_CALLS = (LU, LQ, SymmetricEigen)
-"""Factorizations without an operation of StableHLO: calls of functions of ours."""
 
 CONTROL = (ArgReduce, Call, Cond, Fused, Scan, While)
 """Primitives that are expanded, or whose nested graphs become regions."""
@@ -95,8 +89,6 @@ class _Exporter:
                 return self._while(op, types, operands)
             case Scan():
                 return self._scan(op, types, operands)
-            case _ if isinstance(op, CUSTOM_CALLS):
-                return custom_call(self.text, op, types, *operands)
             case Primitive() if (rule := RULES.get(type(op))) is not None:
                 return rule(self.text, op, types, *operands)
             case _:

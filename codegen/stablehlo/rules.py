@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from ...ir.dialects.core import (
+    LQ,
+    LU,
     Broadcast,
     Cast,
     Cholesky,
@@ -31,6 +33,7 @@ from ...ir.dialects.core import (
     Size,
     Slice,
     Sort,
+    SymmetricEigen,
     Transpose,
     TriangularSolve,
 )
@@ -391,7 +394,7 @@ def _triangular_solve(t: Text, op: TriangularSolve, types: Sequence[TensorType],
     return [t.one("stablehlo.triangular_solve", (a, y), types[0], attributes)]
 
 
-def custom_call(t: Text, op: Primitive, types: Sequence[TensorType], *xs: Val) -> Sequence[Val]:
+def _custom_call(t: Text, op: Primitive, types: Sequence[TensorType], *xs: Val) -> Sequence[Val]:
     """A factorization that StableHLO does not have: a call of the function of this name."""
     target = f'"mxforge.{op.name.partition(".")[2]}"'
     return t.op("stablehlo.custom_call", xs, types, {"call_target_name": target, "api_version": "4 : i32"})
@@ -424,4 +427,7 @@ RULES: dict[type[Primitive], Rule] = {
     Sort: _sort,
     Cholesky: _cholesky,
     TriangularSolve: _triangular_solve,
+    LU: _custom_call,
+    LQ: _custom_call,
+    SymmetricEigen: _custom_call,
 }

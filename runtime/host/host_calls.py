@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,15 +48,21 @@ class HostCalls:
         if error is not None:
             raise error
 
-    def _combine(self, arguments: int, begin: int, end: int, worker: int) -> None:
-        target, source, count, *reduction = (ctypes.c_int64 * 5).from_address(arguments)
-        operation, dtype = reduction_of(*reduction)
+    def _catch(self, call: Callable[[], None], results: Sequence[np.ndarray[Any, Any]] = ()) -> None:
+        """Call, unless an earlier call of this run failed. An exception is stored for `finish`, with zeros as results."""
         try:
             if self._raised.error is not None:
                 raise RuntimeError("an earlier function failed")
-            combine_at(target, source, operation, dtype, count)
+            call()
         except BaseException as error:
             self._raised.error = self._raised.error or error
+            for result in results:
+                result[...] = 0
+
+    def _combine(self, arguments: int, begin: int, end: int, worker: int) -> None:
+        target, source, count, *reduction = (ctypes.c_int64 * 5).from_address(arguments)
+        operation, dtype = reduction_of(*reduction)
+        self._catch(lambda: combine_at(target, source, operation, dtype, count))
 
     def _kernel(self, function: HostFunction) -> Any:
         types = (*function.inputs, *function.outputs)
@@ -64,18 +71,15 @@ class HostCalls:
             addresses = (ctypes.c_int64 * len(types)).from_address(arguments)
             arrays = [memory_at(a, t.shape, t.dtype) for a, t in zip(addresses, types, strict=True)]
             operands, results = arrays[: len(function.inputs)], arrays[len(function.inputs) :]
-            try:
-                if self._raised.error is not None:
-                    raise RuntimeError("an earlier function failed")
+
+            def compute() -> None:
                 values, changed = call_on_copies(function, operands)
                 for i, new in changed:
                     operands[i][...] = new
                     written_at(addresses[i])
                 for target, type, value in zip(results, function.outputs, values, strict=True):
                     np.copyto(target, as_memory(value, type.dtype), casting="no")
-            except BaseException as error:
-                self._raised.error = self._raised.error or error
-                for target in results:
-                    target[...] = 0
+
+            self._catch(compute, results)
 
         return call

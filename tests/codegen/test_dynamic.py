@@ -15,14 +15,15 @@ from dynamic_programs import (
     dynamic_of,
     graph_of,
     interpreted,
+    random_graph,
     run,
     values_for,
+    varied,
 )
 from mxforge.codegen.statistics import statistics
 from mxforge.ir.symbolic import is_symbolic
 from mxforge.runtime.host.threads import get_pool, set_num_threads
 from random_program_steps import make_program
-from random_programs import Program as RandomProgram
 
 sym: Any = mx.sym
 Shape = tuple[int, ...]
@@ -178,25 +179,6 @@ def test_programs_hold_plain_numbers() -> None:
     assert program is not None
     arguments = [a for launch in launches_of((*program.prepare, *program.steps)) for a in launch.arguments]
     assert not any(is_symbolic(a) or is_symbolic(getattr(a, "offset", 0)) for a in arguments)
-
-
-def random_graph(program: RandomProgram, shapes: Sequence[Shape]) -> Any:
-    names = [f"x{i}" for i in range(len(shapes))]
-    group = sym.Group(program.run(sym, [sym.var(n, dtype=x.dtype) for n, x in zip(names, program.inputs, strict=True)]))
-    used = set(group.list_inputs())
-    from mxforge.frontend.symbol.to_graph import symbol_to_graph
-    from mxforge.ir.types import DType, TensorType
-
-    given = zip(names, shapes, program.inputs, strict=True)
-    types = {n: TensorType(s, DType.from_numpy(x.dtype)) for n, s, x in given if n in used}
-    return symbol_to_graph(group, types, (), f"p{program.seed}")
-
-
-def varied(program: RandomProgram, by: int) -> list[Shape]:
-    """The input shapes with extents above 1 changed; equal extents remain equal."""
-    extents = sorted({n for x in program.inputs for n in x.shape if n > 1})
-    other = {n: n + (by + k) % 4 for k, n in enumerate(extents)}
-    return [tuple(other.get(n, n) for n in x.shape) for x in program.inputs]
 
 
 @pytest.mark.parametrize("first", range(0, 30, 10))

@@ -12,21 +12,28 @@ import pytest
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install mxforge[cuda]")
 
-from dynamic_programs import DYNAMIC, Array, assert_close, assert_equal_programs, graph_of, interpreted, values_for
+from dynamic_programs import (
+    DYNAMIC,
+    Array,
+    assert_close,
+    assert_equal_programs,
+    graph_of,
+    interpreted,
+    random_graph,
+    values_for,
+    varied,
+)
 from mxforge.codegen.dynamic import compile_dynamic
 from mxforge.codegen.dynamic_program import DynamicProgram
 from mxforge.codegen.statistics import statistics
 from mxforge.codegen.triton.kernel_code import KernelCode
 from mxforge.codegen.triton.target import SM90
-from mxforge.frontend.symbol.to_graph import symbol_to_graph
 from mxforge.ir.code_store import MemoryStore
 from mxforge.ir.graph import Graph
 from mxforge.ir.program import Program
-from mxforge.ir.types import DType, TensorType
 from mxforge.runtime.devices import open_device
 from mxforge.runtime.storage import as_numpy, storage_of
 from random_program_steps import make_program
-from random_programs import Program as RandomProgram
 from support.simulated_gpu import TARGET
 
 pytestmark = pytest.mark.usefixtures("simulated_gpus")
@@ -48,18 +55,6 @@ def run(program: Program, arrays: Sequence[Array]) -> list[Array]:
     return [as_numpy(s, t.dtype.memory, t.shape) for s, t in zip(outputs, program.results, strict=True)]
 
 
-def random_graph(program: RandomProgram, shapes: Sequence[Shape]) -> Graph:
-    inputs = [(f"x{i}", x) for i, x in enumerate(program.inputs)]
-    group = sym.Group(program.run(sym, [sym.var(name, dtype=x.dtype) for name, x in inputs]))
-    used = set(group.list_inputs())
-    types = {
-        name: TensorType(shape, DType.from_numpy(x.dtype))
-        for (name, x), shape in zip(inputs, shapes, strict=True)
-        if name in used
-    }
-    return symbol_to_graph(group, types, (), f"p{program.seed}")
-
-
 @pytest.mark.parametrize("first", range(0, 24, 8))
 def test_random_programs(first: int) -> None:
     """Also with other extents, of which equal ones remain equal."""
@@ -69,11 +64,9 @@ def test_random_programs(first: int) -> None:
         if any(0 in x.shape for x in (*program.inputs, *program.expected)):
             continue
         dynamic = dynamic_of(random_graph(program, [x.shape for x in program.inputs]))
-        extents = sorted({n for x in program.inputs for n in x.shape if n > 1})
         for by in range(3):
-            other = {n: n + (by + k) % 4 for k, n in enumerate(extents)}
             try:
-                graph = random_graph(program, [tuple(other.get(n, n) for n in x.shape) for x in program.inputs])
+                graph = random_graph(program, varied(program, by))
             except mx.MXNetError:  # a step's parameter is invalid for the new extents
                 continue
             evaluated = dynamic.at(graph.input_types())

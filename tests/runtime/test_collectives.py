@@ -125,10 +125,18 @@ def test_a_member_that_does_not_come_is_an_error() -> None:
     assert np.isfinite(run(program, x, HOST)[0]).all()  # the program can run again
 
 
+def test_members_with_other_operations_are_an_error() -> None:
+    group, values = ThreadGroup(2), np.zeros(2, np.float32)
+    errors = in_group(lambda rank: group.member(rank).all_reduce(("sum", "max")[rank], values), group)
+    assert all(
+        isinstance(error, CommunicationError) and "max of float32 (2,), sum of" in str(error) for error in errors
+    )
+
+
 def test_members_with_other_values_are_an_error() -> None:
     group = ThreadGroup(2)
     found = in_group(lambda rank: group.member(rank).all_reduce("sum", np.zeros(2 + rank, np.float32)), group)
-    assert all(isinstance(error, CommunicationError) and "different types" in str(error) for error in found)
+    assert all(isinstance(error, CommunicationError) and "different collectives" in str(error) for error in found)
 
 
 def test_an_output_without_a_value_is_an_error() -> None:
