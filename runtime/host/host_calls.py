@@ -49,7 +49,7 @@ class HostCalls:
             raise error
 
     def _catch(self, call: Callable[[], None], results: Sequence[np.ndarray[Any, Any]] = ()) -> None:
-        """Call, unless an earlier call of this run failed. An exception is stored for `finish`, with zeros as results."""
+        """Call, unless an earlier call of this run failed. After an exception, which `finish` raises, results are 0."""
         try:
             if self._raised.error is not None:
                 raise RuntimeError("an earlier function failed")
