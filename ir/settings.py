@@ -21,7 +21,8 @@ class Settings:
     debug: int = 0  # 0-5: compilations, launches, graphs, kernels and source, assembly
     dump: Path | None = None  # folder that receives a numbered file for each stage of each compilation
     verify: bool = False  # verify the graph after each pass and each kernel
-    target: str = "cpu"  # reference | cpu
+    target: str = "cpu"  # cpu, mlir (through upstream MLIR) or reference (interpreted)
+    mlir_pipeline: str = ""  # passes of upstream MLIR that replace those of the target mlir
     cpu: str = "host"  # processor to compile for: host, x86-64-v3 or x86-64-v4
     tuning: Path | None = None  # file of tuned schedules; off: use none, not even those of the disk cache
     compile_processes: int = 0  # compile kernels for GPUs; 0: one for each core, 1: none but this process

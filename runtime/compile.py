@@ -28,7 +28,7 @@ from ..passes.manager import Options
 from .cache import default_cache
 from .compiler_identity import compiler_identity
 from .device import Device, Runnable
-from .devices import HOST
+from .devices import COMPILED, HOST
 from .dynamic import DynamicPrograms
 from .loaded_program import LoadedProgram
 from .watch import watched
@@ -80,7 +80,7 @@ def _make(graph: Graph, options: Options, device: Device) -> Runnable:
 def stores_programs(device: Device) -> bool:
     """True if programs of the device are compiled and stored on disk: the settings can ask the host to interpret
     graphs instead."""
-    return device is not HOST or settings().target == "cpu"
+    return device is not HOST or settings().target in COMPILED
 
 
 def capabilities(device: Device) -> Capabilities:
@@ -94,7 +94,7 @@ def _is_interpreter(device: Device) -> bool:
     if stores_programs(device):
         return False
     if settings().target != "reference":
-        raise ValueError(f"MXFORGE_TARGET={settings().target!r} is unknown: use cpu or reference")
+        raise ValueError(f"MXFORGE_TARGET={settings().target!r} is unknown: use {', '.join(COMPILED)} or reference")
     return True
 
 

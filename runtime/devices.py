@@ -11,8 +11,10 @@ from typing import Any
 
 from ..ir.locks import ForkSafeLock
 from .device import Device
-from .host.device import HostDevice
+from .host.device import COMPILED, HostDevice
 from .storage import Storage
+
+__all__ = ["COMPILED", "HOST", "PROVIDERS", "device_count", "open_device", "opened_devices"]
 
 HOST = HostDevice()
 """The device of all memory that no other device has."""

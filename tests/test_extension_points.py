@@ -66,6 +66,7 @@ def test_a_device_is_a_folder_and_a_line() -> None:
         (
             "llvm",
             (
+                "codegen/mlir/",
                 "runtime/host/",
                 "tools/bisect/",
                 "tools/make_kernels.py",
@@ -74,6 +75,7 @@ def test_a_device_is_a_folder_and_a_line() -> None:
                 "tools/schemas/",
             ),
         ),
+        ("mlir", ("runtime/host/device.py",)),
         ("triton", ()),
     ],
 )

@@ -54,7 +54,8 @@ def compile_object(ir_text: str, target: Cpu, *, optimize: int = 1) -> bytes:
     """The relocatable ELF object of a module, position independent, in the small code model.
 
     `optimize` is 0 for no IR passes, 1 for a few (inlining, simplification of expressions), 2 for LLVM's
-    O2 without its vectorizers: kernels are emitted vectorized. Raises CompileError, which names the line of `ir_text`.
+    O2 without its vectorizers (kernels are emitted vectorized), 3 for O2 with them. Raises CompileError, which names
+    the line of `ir_text`.
     """
     return compile_objects((ir_text,), target, optimize=optimize)[0]
 
@@ -215,7 +216,7 @@ def _optimized_module(
         if optimize == 1:
             _run_light_passes(module, machine)
         elif optimize >= 2:
-            _run_default_passes(module, machine)
+            _run_default_passes(module, machine, vectorize=optimize > 2)
         if settings().verify:
             check_masked_stores(str(module))
         yield machine, module
@@ -280,10 +281,10 @@ def _run_light_passes(module: binding.ModuleRef, machine: binding.TargetMachine)
     manager.run(module, builder)
 
 
-def _run_default_passes(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
+def _run_default_passes(module: binding.ModuleRef, machine: binding.TargetMachine, vectorize: bool) -> None:
     from .library import binding
 
     options = binding.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = vectorize
     builder = binding.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...ir.graph import Graph
     from ...ir.kernel import Kernel
     from ...passes.manager import Context, Pass
-    from .program_emitter import LlvmEmitter
+    from ..target import Emitter
     from .schedule.kinds import Schedule
 
 _BLOCKED = frozenset({DType.F32})
@@ -34,7 +34,7 @@ class CpuTarget(Cpu):
         return "cpu"
 
     @property
-    def blocked_layout(self) -> BlockedLayout:
+    def blocked_layout(self) -> BlockedLayout | None:
         """Channels in blocks, which micro-kernels read and write in float32. They pack weights from row-major memory.
 
         The costs are measurements on AVX-512, where a vector read takes 0.07 ns per element, and a relayout 0.45 ns.
@@ -63,9 +63,13 @@ class CpuTarget(Cpu):
         return FOR_KERNELS
 
     @property
+    def machine(self) -> tuple[object, ...]:
+        """The properties of the CPU."""
+        return tuple(getattr(self, f.name) for f in fields(self) if f.name != "tuned")
+
+    @property
     def identity(self) -> str:
-        machine = tuple(getattr(self, f.name) for f in fields(self) if f.name != "tuned")
-        return f"{machine}{self.tuned.digest}"
+        return f"{self.machine}{self.tuned.digest}"
 
     @property
     def code_identity(self) -> str:
@@ -77,7 +81,7 @@ class CpuTarget(Cpu):
         return False
 
     @property
-    def dynamic(self) -> CpuTarget:
+    def dynamic(self) -> CpuTarget | None:
         """This CPU without tuned schedules, on which code for any shape does not depend."""
         return self.untuned
 
@@ -96,7 +100,7 @@ class CpuTarget(Cpu):
 
         return schedule_kernel(kernel, self, parameters)
 
-    def emitter(self, graph: Graph, context: Context) -> LlvmEmitter:
+    def emitter(self, graph: Graph, context: Context) -> Emitter:
         from .program_emitter import LlvmEmitter
 
         return LlvmEmitter(self, graph, context)

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 _LEGALIZE = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
+
+
+def installed_version() -> str:
+    """The version of the wheel. UpstreamError if it is not installed."""
+    try:
+        return version("torch-mlir")
+    except PackageNotFoundError:
+        raise UpstreamError("upstream MLIR is required: pip install mxforge[mlir]") from None
 
 
 class UpstreamError(ValueError):
@@ -21,6 +30,8 @@ class Upstream:
             self.ir: Any = import_module("torch_mlir.ir")
             self.stablehlo: Any = import_module("torch_mlir._mlir_libs._stablehlo")
             self._torch: Any = import_module("torch_mlir.dialects.torch")
+            self.linalg: Any = import_module("torch_mlir.dialects.linalg")
+            self.llvm: Any = import_module("torch_mlir.dialects.llvm")
             self._passes: Any = import_module("torch_mlir.passmanager").PassManager
         except ImportError as error:
             raise UpstreamError(f"upstream MLIR is required: pip install mxforge[mlir] ({error})") from None
@@ -40,38 +51,41 @@ class Upstream:
         """A verified module of the current context, in which CHLO became StableHLO; UpstreamError if malformed."""
         try:
             module = self.ir.Module.parse(text)
-            self.run(_LEGALIZE, module)
         except (self.ir.MLIRError, ValueError) as error:
             raise UpstreamError(str(error)) from None
+        self.run(_LEGALIZE, module)
         return module
 
     def run(self, pipeline: str, module: Any) -> None:
-        """Run passes on a module, in place."""
-        self._passes.parse(pipeline).run(module.operation)
+        """Run passes on a module, in place. UpstreamError if one fails."""
+        try:
+            self._passes.parse(pipeline).run(module.operation)
+        except (self.ir.MLIRError, ValueError) as error:
+            raise UpstreamError(str(error)) from None
 
 
-def portable_artifact(text: str, version: str | None = None) -> bytes:
+def portable_artifact(text: str, release: str | None = None) -> bytes:
     """The bytes of a StableHLO module, which readers of this version of StableHLO and of later ones understand; None
     for the current version. UpstreamError for an unknown version, or one that cannot express the module."""
     upstream = Upstream()
-    version = _known_version(upstream.stablehlo, version)
+    release = _known_version(upstream.stablehlo, release)
     with upstream.context(), upstream.ir.Location.unknown():
         assembly = upstream.parse(text).operation.get_asm(enable_debug_info=True)
         try:
-            return bytes(upstream.stablehlo.serialize_portable_artifact_str(assembly, version))
+            return bytes(upstream.stablehlo.serialize_portable_artifact_str(assembly, release))
         except (upstream.ir.MLIRError, ValueError) as error:
-            raise UpstreamError(f"StableHLO {version} cannot express the module: {error}") from None
+            raise UpstreamError(f"StableHLO {release} cannot express the module: {error}") from None
 
 
-def _known_version(stablehlo: Any, version: str | None) -> str:
+def _known_version(stablehlo: Any, release: str | None) -> str:
     least, current = (str(v) for v in (stablehlo.get_minimum_version(), stablehlo.get_current_version()))
-    if version is None:
+    if release is None:
         return current
-    if not re.fullmatch(r"\d{1,6}(\.\d{1,6}){2}", version) or not _numbers(least) <= _numbers(version) <= _numbers(
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,6}){2}", release) or not _numbers(least) <= _numbers(release) <= _numbers(
         current
     ):
-        raise UpstreamError(f"StableHLO {version!r} is unknown: use a version from {least} to {current}")
-    return version
+        raise UpstreamError(f"StableHLO {release!r} is unknown: use a version from {least} to {current}")
+    return release
 
 
 def _numbers(version: str) -> list[int]:

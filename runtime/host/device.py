@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from .kernel_library import KernelLibrary
 
 
+COMPILED = ("cpu", "mlir")
+"""The targets of the settings for which the host compiles programs; it can also interpret graphs."""
+
+
 class HostDevice:
     """The host; implements `Device`. Calls are synchronous."""
 
@@ -40,7 +44,7 @@ class HostDevice:
         if self._chosen is not None:
             return self._chosen
         chosen = settings()
-        return _target(chosen.cpu, chosen.num_threads, chosen.tuning)
+        return _target(chosen.target, chosen.cpu, chosen.num_threads, chosen.tuning)
 
     @contextmanager
     def compiling_for(self, target: CpuTarget) -> Generator[None]:
@@ -142,6 +146,10 @@ class HostDevice:
 
 
 @cache
-def _target(cpu: str, threads: int, tuning: Path | None) -> CpuTarget:
+def _target(target: str, cpu: str, threads: int, tuning: Path | None) -> CpuTarget:
     """The target for these settings."""
+    if target == "mlir":
+        from ...codegen.mlir.target import MlirTarget
+
+        return MlirTarget.of(host_target())
     return tuned_target(host_target())

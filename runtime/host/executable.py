@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from ...codegen.llvm.pool import RUN
 from ...codegen.records import HOST_CALLS, Layout, as_launch
 from ...ir.program import Computation, Launch, Place, Program, Space, all_steps
 from ...ir.settings import settings
@@ -192,10 +193,15 @@ def _load(codes: Sequence[bytes]) -> list[LoadedObject]:
     """Objects in memory, which can call each other. Programs with the same code share it."""
     known = {code: known_object for code in codes if (known_object := _objects.get(code)) is not None}
     missing = [code for code in codes if code not in known]
-    loaded = load_objects(missing, resolve_libc, list(known.values()))
+    loaded = load_objects(missing, _resolve, list(known.values()))
     _objects.update(zip(missing, loaded, strict=True))
     known.update(zip(missing, loaded, strict=True))
     return [known[code] for code in codes]
+
+
+def _resolve(name: str) -> int:
+    """The address of a function that code can call: that which runs launches, or one of the C library."""
+    return get_pool().run_address if name == RUN else resolve_libc(name)
 
 
 class _ProgramLayout:

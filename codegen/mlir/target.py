@@ -1,0 +1,64 @@
+"""CPUs as targets of upstream MLIR."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Self
+
+from ...ir.lazy_dataclass import dataclass
+from ...ir.settings import settings
+from ...ir.target import ConvSizes
+from ..llvm.target import CpuTarget
+
+if TYPE_CHECKING:
+    from ...ir.graph import Graph
+    from ...passes.manager import Context, Pass
+    from .emitter import MlirEmitter
+
+
+@dataclass(frozen=True, slots=True)
+class MlirTarget(CpuTarget):
+    """A CPU whose code upstream MLIR generates. Its programs have fixed shapes."""
+
+    @classmethod
+    def of(cls, cpu: CpuTarget) -> Self:
+        """The target for the same CPU."""
+        return cls(**{f.name: getattr(cpu.untuned, f.name) for f in fields(cpu)})
+
+    @property
+    def name(self) -> str:
+        return "mlir"
+
+    @property
+    def blocked_layout(self) -> None:
+        """All memory is row-major."""
+        return None
+
+    def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
+        return 1
+
+    def fuses_column_pieces(self, pieces: int, rows: int) -> bool:
+        return False
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        from ...passes.lower_regions import LowerRegions
+        from ...passes.pipeline import FOR_MODULES
+        from .outline import Outline
+
+        return (*FOR_MODULES, LowerRegions(before=FOR_MODULES, after=(Outline(),)), Outline())
+
+    @property
+    def identity(self) -> str:
+        from ..stablehlo.upstream import installed_version
+
+        return f"mlir {installed_version()} {settings().mlir_pipeline} {self.machine}"
+
+    @property
+    def dynamic(self) -> None:
+        return None
+
+    def emitter(self, graph: Graph, context: Context) -> MlirEmitter:
+        from .emitter import MlirEmitter
+
+        return MlirEmitter(self, context)
