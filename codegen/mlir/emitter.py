@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from ..emission import Packing
     from .target import MlirTarget
 
-_OPTIMIZE = 3
+OPTIMIZE = 3
+"""LLVM's level; see `compile_object`."""
+
 _ASSEMBLY = 5  # level of MXFORGE_DEBUG from which assembly is printed
 
 
@@ -61,14 +63,14 @@ class MlirEmitter:
     def code(self) -> tuple[bytes, ...]:
         """The objects of all functions."""
         start = time.perf_counter()
-        compilations = Compilations(self.target, optimize=_OPTIMIZE)
+        compilations = Compilations(self.target, optimize=OPTIMIZE)
         for text in self.texts.values():
             compilations.add(text)
         objects = compilations.objects()
         self.context.trace.append(("llvm", time.perf_counter() - start))
         if self.context.settings.debug >= _ASSEMBLY or self.context.settings.dump is not None:
             for name, text in self.texts.items():
-                assembly = emit_assembly(text, self.target, optimize=_OPTIMIZE)
+                assembly = emit_assembly(text, self.target, optimize=OPTIMIZE)
                 observe_text(name, "s", assembly, _ASSEMBLY, self.context)
         return tuple(objects)
 

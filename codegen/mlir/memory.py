@@ -10,6 +10,27 @@ from ...ir.assign_offsets import Block, assign_offsets
 from ..stablehlo.upstream import Upstream
 
 
+def keep_arguments(upstream: Upstream, function: Any) -> None:
+    """Make bufferization safe for a function on tensors: arguments are not written, and each result is a value of its
+    own, without which `buffer-results-to-out-params` fails."""
+    ir, block = upstream.ir, function.regions[0].blocks[0]
+    known = list(ir.ArrayAttr(function.attributes["arg_attrs"])) if "arg_attrs" in function.attributes else []
+    fixed: list[Any] = []
+    for i in range(len(block.arguments)):
+        named = {a.name: a.attr for a in ir.DictAttr(known[i])} if known else {}
+        fixed.append(ir.DictAttr.get({**named, "bufferization.writable": ir.BoolAttr.get(False)}))
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(fixed)
+    terminator = list(block.operations)[-1]
+    seen: list[Any] = []
+    for i, value in enumerate(terminator.operands):
+        if value in seen:
+            with ir.InsertionPoint(terminator), terminator.location:
+                sizes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 1, 0])}
+                copy = ir.Operation.create("bufferization.alloc_tensor", [value.type], [value], attributes=sizes)
+            terminator.operands[i] = copy.result
+        seen.append(value)
+
+
 def place_buffers(upstream: Upstream, function: Any) -> int:
     """Replace the allocations in the body of a function by parts of a new last argument; returns its size in bytes.
 
@@ -33,6 +54,9 @@ def place_buffers(upstream: Upstream, function: Any) -> int:
     workspace = entry.add_argument(ir.MemRefType.get((nbytes,), ir.IntegerType.get_signless(8)), location)
     types = [argument.type for argument in entry.arguments]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+    if "arg_attrs" in function.attributes:
+        known = list(ir.ArrayAttr(function.attributes["arg_attrs"]))
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get([*known, ir.DictAttr.get({})])
     for op in frees:
         op.erase()
     for buffer, block in blocks.items():

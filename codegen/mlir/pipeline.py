@@ -1,18 +1,24 @@
-"""The stages of a module through upstream MLIR."""
+"""The stages of a module through upstream MLIR.
+
+A module can enter at any stage. It has attributes: `mxforge.stage`, the stage at which it is (`stablehlo` without it);
+`mxforge.signature`, the type of its function on tensors; `mxforge.workspace`, the bytes of the last argument, which
+`buffers` adds if the function needs memory for its own buffers.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...passes.manager import Context
 from ..stablehlo.upstream import Upstream
 from .link import linked
-from .memory import expand_copies, place_buffers
+from .memory import expand_copies, keep_arguments, place_buffers
 
 if TYPE_CHECKING:
     from .target import MlirTarget
 
-_BUFFERS = "buffers"
+STABLEHLO, _BUFFERS, LLVM = "stablehlo", "buffers", "llvm"
+SIGNATURE, STAGE, WORKSPACE = "mxforge.signature", "mxforge.stage", "mxforge.workspace"
 
 STAGES = {
     "linalg": (
@@ -26,13 +32,13 @@ STAGES = {
         "drop-equivalent-buffer-results,buffer-deallocation-pipeline,canonicalize,cse"
     ),
     "loops": "func.func(convert-linalg-to-parallel-loops),convert-scf-to-openmp,canonicalize,cse",
-    "llvm": (
+    LLVM: (
         "lower-affine,expand-strided-metadata,lower-affine,convert-scf-to-cf,convert-math-to-llvm,convert-math-to-libm,"
         "finalize-memref-to-llvm,convert-arith-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},"
         "convert-cf-to-llvm,convert-index-to-llvm,convert-openmp-to-llvm,reconcile-unrealized-casts,canonicalize,cse"
     ),
 }
-"""The passes of upstream MLIR from one stage to the next."""
+"""The passes of upstream MLIR from one stage to the next. StableHLO is the stage before the first."""
 
 
 class Lowered(NamedTuple):
@@ -45,22 +51,57 @@ class Lowered(NamedTuple):
 def lower_module(text: str, symbol: str, target: MlirTarget, context: Context) -> Lowered:
     """The launch `symbol` of a StableHLO module whose function is `main`. Its arguments are the addresses of the
     operands, of the results and of the workspace. UpstreamError names the operation that cannot be compiled."""
-    context.dump("stablehlo", "mlir", text)
+    context.dump(STABLEHLO, "mlir", text)
     upstream = Upstream()
     with upstream.context(), upstream.ir.Location.unknown():
-        module = upstream.parse(text)
-        workspace = 0
-        for stage, passes in _stages(context).items():
-            upstream.run(f"builtin.module({passes})", module)
-            if stage == _BUFFERS:
-                expand_copies(upstream, module)
-                workspace = place_buffers(upstream, module.body.operations[0])
-            context.dump(stage, "mlir", str(module))
-        translated = upstream.llvm.translate_module_to_llvmir(module.operation)
-    return Lowered(linked(translated, symbol, target), workspace)
+        return translate(upstream, upstream.parse(text), symbol, target, context)
 
 
-def _stages(context: Context) -> dict[str, str]:
-    """The passes by stage: those of the settings, if it has some."""
+def translate(upstream: Upstream, module: Any, symbol: str, target: MlirTarget, context: Context) -> Lowered:
+    """As `lower_module`, for a module at any stage."""
     pipeline = context.settings.mlir_pipeline
-    return {"pipeline": pipeline} if pipeline else STAGES
+    if pipeline and stage_of(module) == STABLEHLO:
+        upstream.run(f"builtin.module({pipeline})", module)
+        context.dump("pipeline", "mlir", str(module))
+    else:
+        advance(upstream, module, LLVM, context)
+    text = upstream.llvm.translate_module_to_llvmir(module.operation)
+    return Lowered(linked(text, symbol, target), workspace_of(module))
+
+
+def advance(upstream: Upstream, module: Any, until: str, context: Context) -> None:
+    """Lower a module, in place, from the stage at which it is to a later one."""
+    ir, attributes = upstream.ir, module.operation.attributes
+    names = [STABLEHLO, *STAGES]
+    if stage_of(module) == STABLEHLO != until:
+        attributes[SIGNATURE] = main_of(module).attributes["function_type"]
+    for stage in names[names.index(stage_of(module)) + 1 : names.index(until) + 1]:
+        if stage == _BUFFERS:
+            keep_arguments(upstream, main_of(module))
+        upstream.run(f"builtin.module({STAGES[stage]})", module)
+        if stage == _BUFFERS:
+            expand_copies(upstream, module)
+            workspace = place_buffers(upstream, main_of(module))
+            attributes[WORKSPACE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), workspace)
+        attributes[STAGE] = ir.StringAttr.get(stage)
+        context.dump(stage, "mlir", str(module))
+
+
+def stage_of(module: Any) -> str:
+    """The stage at which a module is."""
+    attributes = module.operation.attributes
+    return str(attributes[STAGE].value) if STAGE in attributes else STABLEHLO
+
+
+def main_of(module: Any) -> Any:
+    """The function `main`. LookupError if there is none."""
+    for op in module.body.operations:
+        if "sym_name" in op.attributes and op.attributes["sym_name"].value == "main":
+            return op
+    raise LookupError("the module has no function main")
+
+
+def workspace_of(module: Any) -> int:
+    """The bytes of the last argument, in which the function has its buffers; 0 if it has no such argument."""
+    attributes = module.operation.attributes
+    return int(attributes[WORKSPACE].value) if WORKSPACE in attributes else 0

@@ -30,9 +30,16 @@ REFUSED = (HostCallback,)
 """Primitives that exist only in this process."""
 
 
-def stablehlo_text(graph: Graph, constants: Mapping[int, Array] | None = None) -> str:
+NAME = "mxforge.name"
+"""The attribute of an argument or a result of `main` that holds its name."""
+
+
+def stablehlo_text(
+    graph: Graph, constants: Mapping[int, Array] | None = None, results: Sequence[str] | None = None
+) -> str:
     """The StableHLO module of a graph of core, whose function is `main`. Names and lines of nodes are locations. Inputs
     at the positions of `constants` (those of BF16 are float32) are constants; the others are arguments, in order.
+    Arguments, and results if their names are given, have an attribute `mxforge.name`.
 
     GraphError names a node that cannot be exported.
     """
@@ -45,17 +52,24 @@ def stablehlo_text(graph: Graph, constants: Mapping[int, Array] | None = None) -
             operands.append(text.constant(known[i], value.type.dtype))
         else:
             operands.append(Val(f"%arg{len(arguments)}", value.type.with_layout(None)))
-            arguments.append(f"{operands[-1].name}: {operands[-1].type}{location_text(value.name, '')}")
+            argument = f"{operands[-1].name}: {operands[-1].type}{_named(value.name)}"
+            arguments.append(f"{argument}{location_text(value.name, '')}")
     text.where = ""
-    results = _Exporter(text).inline(graph, operands)
+    returned = _Exporter(text).inline(graph, operands)
     declared = ", ".join(arguments)
-    types = ", ".join(str(r.type) for r in results)
+    types = [str(r.type) for r in returned]
+    named = ", ".join(map("".join, zip(types, map(_named, results), strict=True)) if results else types)
     body = "\n".join(text.lines)
-    names = ", ".join(r.name for r in results)
+    names = ", ".join(r.name for r in returned)
     return (
-        f"module @{quote(graph.name)} {{\n  func.func @main({declared}) -> ({types}) {{\n{body}\n"
-        f'    "func.return"({names}) : ({types}) -> ()\n  }}\n}}\n'
+        f"module @{quote(graph.name)} {{\n  func.func @main({declared}) -> ({named}) {{\n{body}\n"
+        f'    "func.return"({names}) : ({", ".join(types)}) -> ()\n  }}\n}}\n'
     )
+
+
+def _named(name: str) -> str:
+    """The attributes of an argument or a result with a name."""
+    return f" {{{NAME} = {quote(name)}}}" if name else ""
 
 
 class _Exporter:

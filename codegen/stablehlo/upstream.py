@@ -47,8 +47,9 @@ class Upstream:
             self.run("builtin.module(func.func(convert-torch-to-stablehlo))", empty)
         return context
 
-    def parse(self, text: str) -> Any:
-        """A verified module of the current context, in which CHLO became StableHLO; UpstreamError if malformed."""
+    def parse(self, text: str | bytes) -> Any:
+        """A verified module of the current context, in which CHLO became StableHLO, from assembly or bytecode.
+        UpstreamError if it is malformed."""
         try:
             module = self.ir.Module.parse(text)
         except (self.ir.MLIRError, ValueError) as error:

@@ -85,6 +85,10 @@ class BlockFunction:
         for paths in self._by_mode.values():
             paths.clear()
 
+    def inputs(self, data: Sequence[NDArray]) -> list[NDArray]:
+        """All inputs of the symbol, in its order: `data` and the current parameters."""
+        return self._parameters_on(data[0]._context).inputs(data)
+
     def __call__(self, data: Sequence[NDArray]) -> list[NDArray]:
         """Run the function on `data`. Returns the outputs in the symbol's order."""
         parameters = self._parameters_on(data[0]._context)

@@ -301,7 +301,8 @@ class HybridBlock(Block):
     def _own_arrays(self, context: Any) -> dict[str, Any]:
         return {name: param.data(context) for name, param in self._reg_params.items()} if self._reg_params else {}
 
-    def _call_cached_op(self, *args: Any) -> Any:
+    def _function_for(self, *args: Any) -> BlockFunction:
+        """The function of the block, which is traced for arguments like these if it is not known."""
         compiled = self._cached_op
         if compiled is None:
             with _trace_lock:  # one thread traces; others wait for the graph
@@ -309,6 +310,10 @@ class HybridBlock(Block):
                     self._build_cache(*args)
                 compiled = self._cached_op
         assert compiled is not None
+        return compiled
+
+    def _call_cached_op(self, *args: Any) -> Any:
+        compiled = self._function_for(*args)
         flat, form = flatten(args, "input")
         if not same_format(form, self._in_format):
             raise ValueError(

@@ -26,7 +26,7 @@ rtc runtime set_np_shape sym symbol symbol_doc test_utils th torch use_np use_np
 viz"""
 """`dir(mxnet)` of MXNet 1.9.1, without private modules and the C API."""
 
-OWN_ROOT = "as_mxnet gpu_memory_info load_compiled misc mxforge_version num_gpus opt"
+OWN_ROOT = "as_mxnet gpu_memory_info load_compiled misc mlir mxforge_version num_gpus opt"
 """Names at mxforge's root that MXNet does not have, or (misc) only after an import of the module."""
 
 _PDFS = """pdf_dirichlet pdf_exponential pdf_gamma pdf_generalized_negative_binomial pdf_negative_binomial pdf_normal
