@@ -57,8 +57,8 @@ def lower(
     are all inputs in the order of `list_inputs`, with their names as attributes `mxforge.name`. Inputs in `constants`
     are constants instead; True means all parameters of the block.
 
-    `stage` is `stablehlo` or one of the later stages of the target `mlir`: `linalg`, `buffers`, `loops` and `llvm`, in
-    which `main` takes memory for its results too. MXNetError names a node that has no form in that stage.
+    `stage` is `stablehlo` or one of the later stages of the target `mlir`: `linalg`, `fused`, `buffers`, `loops` and
+    `llvm`. From `buffers` on, `main` takes memory for its results too. MXNetError names a node that has no form there.
     """
     if stage not in STAGES:
         raise MXNetError(f"{stage!r} is no stage: use one of {', '.join(STAGES)}.{suggestion(stage, STAGES)}")

@@ -30,10 +30,15 @@ _BARRIER = re.compile(r"call void @__kmpc_(?:barrier|for_static_fini)\(")
 _MEMBER = re.compile(r"define internal void @\S+\(ptr noalias (%\S+), ptr noalias %\S+?(?:, ptr %\S+)?\) .*{$")
 _MAIN = re.compile(r"define void @main\((.*?)\)")
 
-_FLOAT = re.compile(r"\bf0x([0-9A-F]+)\b|(?<![\w.%@-])([+-]?(?:inf|qnan|nan|\d+\.\d+(?:e[+-]\d+)?))\b")
+_FLOAT = re.compile(
+    r"\bf0x([0-9A-F]+)\b|(?<![\w.%@-])([+-]?(?:inf|(?:s|q)?nan(?:\(0x[0-9A-Fa-f]+\))?|\d+\.\d+(?:e[+-]\d+)?)(?!\w))"
+)
+_NAN = re.compile(r"([+-]?)(s|q)?nan(?:\(0x([0-9A-Fa-f]+)\))?")
 _TYPE = re.compile(r"\b(half|bfloat|float|double)\b")
 _FORMATS = {"half": (">f2", "0xH"), "bfloat": (">f4", "0xR"), "float": (">f4", "0x"), "double": (">f8", "0x")}
 """By type of LLVM, a format that holds its numbers and the prefix of their bits."""
+_FRACTIONS = {"half": (16, 10), "bfloat": (16, 7), "float": (32, 23), "double": (64, 52)}
+"""By type, its bits and those of its fraction."""
 
 _TEAM = """
 define internal void @mxf.fork(ptr %function, ptr %context) noinline nounwind {{
@@ -75,16 +80,17 @@ define internal void @mxf.range(i32 %number, ptr %lower, ptr %upper) alwaysinlin
   %share = udiv i64 %padded, {units}
   %unit = zext i32 %number to i64
   %start = mul i64 %unit, %share
-  %begin = call i64 @llvm.umin.i64(i64 %start, i64 %count)
+  %inside = icmp ult i64 %start, %count
+  %begin = select i1 %inside, i64 %start, i64 %count
   %stop = add i64 %begin, %share
-  %end = call i64 @llvm.umin.i64(i64 %stop, i64 %count)
+  %full = icmp ult i64 %stop, %count
+  %end = select i1 %full, i64 %stop, i64 %count
   %inclusive = sub i64 %end, 1
   store i64 %begin, ptr %lower
   store i64 %inclusive, ptr %upper
   ret void
 }}
 
-declare i64 @llvm.umin.i64(i64, i64)
 declare void @{run}(ptr, i64)
 """
 
@@ -128,17 +134,34 @@ def _with_plain_numbers(line: str) -> str:
 
 def _plain_number(type: str, bits: str | None, text: str | None) -> str:
     """A number of a type, of which the bits or the decimal text are known."""
-    dtype, prefix = _FORMATS[type]
-    if text is not None:
-        number = np.array(text.replace("qnan", "nan"), dtype)
-        bits = (
-            (round_bfloat16(number.astype("f4")).astype(dtype) if type == "bfloat" else number).tobytes().hex().upper()
-        )
-        bits = bits[:4] if type == "bfloat" else bits
-    assert bits is not None
-    if type == "float":  # as the bits of a double
-        bits = np.frombuffer(bytes.fromhex(bits), dtype).astype(">f8").tobytes().hex().upper()
-    return f"{prefix}{bits}"
+    bits = bits or _bits(type, text or "")
+    return f"{_FORMATS[type][1]}{_as_double(bits) if type == 'float' else bits}"
+
+
+def _bits(type: str, text: str) -> str:
+    if match := _NAN.fullmatch(text):
+        return _nan_bits(type, *match.groups())
+    number = np.array(text, _FORMATS[type][0])
+    if type == "bfloat":
+        number = round_bfloat16(number.astype("f4")).astype(number.dtype)
+    return number.tobytes().hex().upper()[: _FRACTIONS[type][0] // 4]
+
+
+def _nan_bits(type: str, sign: str, kind: str | None, payload: str | None) -> str:
+    """A NaN, which is quiet unless it is named `snan`."""
+    width, fraction = _FRACTIONS[type]
+    exponent = ((1 << (width - 1 - fraction)) - 1) << fraction
+    quiet = 0 if kind == "s" else 1 << (fraction - 1)
+    number = (int(sign == "-") << (width - 1)) | exponent | quiet | int(payload or "0", 16)
+    return f"{number:0{width // 4}X}"
+
+
+def _as_double(bits: str) -> str:
+    """The bits of a float as those of a double, also of a NaN, which a conversion would make quiet."""
+    number = int(bits, 16)
+    if number & 0x7F800000 == 0x7F800000:
+        return f"{(number >> 31) << 63 | 0x7FF << 52 | (number & 0x7FFFFF) << 29:016X}"
+    return np.frombuffer(bytes.fromhex(bits), ">f4").astype(">f8").tobytes().hex().upper()
 
 
 def _entry(symbol: str, arguments: int) -> str:

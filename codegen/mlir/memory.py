@@ -10,50 +10,36 @@ from ...ir.assign_offsets import Block, assign_offsets
 from ..stablehlo.upstream import Upstream
 
 
-def keep_arguments(upstream: Upstream, function: Any) -> None:
-    """Make bufferization safe for a function on tensors: arguments are not written, and each result is a value of its
-    own, without which `buffer-results-to-out-params` fails."""
-    ir, block = upstream.ir, function.regions[0].blocks[0]
-    known = list(ir.ArrayAttr(function.attributes["arg_attrs"])) if "arg_attrs" in function.attributes else []
-    fixed: list[Any] = []
-    for i in range(len(block.arguments)):
-        named = {a.name: a.attr for a in ir.DictAttr(known[i])} if known else {}
-        fixed.append(ir.DictAttr.get({**named, "bufferization.writable": ir.BoolAttr.get(False)}))
-    function.attributes["arg_attrs"] = ir.ArrayAttr.get(fixed)
-    terminator = list(block.operations)[-1]
-    seen: list[Any] = []
-    for i, value in enumerate(terminator.operands):
-        if value in seen:
-            with ir.InsertionPoint(terminator), terminator.location:
-                sizes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 1, 0])}
-                copy = ir.Operation.create("bufferization.alloc_tensor", [value.type], [value], attributes=sizes)
-            terminator.operands[i] = copy.result
-        seen.append(value)
+def set_type(ir: Any, function: Any) -> None:
+    """Declare the arguments that the body of a function has, and no results."""
+    types = [argument.type for argument in function.regions[0].blocks[0].arguments]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
 
 
 def place_buffers(upstream: Upstream, function: Any) -> int:
-    """Replace the allocations in the body of a function by parts of a new last argument; returns its size in bytes.
+    """Replace the allocations in the body of the function by parts of a new last argument; returns its size in bytes.
 
     Buffers that are in use at different times share memory: a buffer is in use from its allocation to its deallocation.
-    Allocations in nested regions, and those of unknown size, stay.
+    Allocations in nested regions, and those of unknown size or lifetime, stay.
     """
     ir, entry = upstream.ir, function.regions[0].blocks[0]
-    operations = list(entry.operations)
+    _use_results(ir, entry)
+    allocated: dict[Any, int] = {}
     blocks: dict[Any, Block] = {}
     frees: list[Any] = []
-    for position, op in enumerate(operations):
+    for position, op in enumerate(entry.operations):
         if op.name == "memref.alloc" and _is_static(ir, op):
-            blocks[op.results[0]] = Block(_nbytes(ir, op.results[0].type), position, len(operations))
-        elif op.name == "memref.dealloc" and op.operands[0] in blocks:
-            blocks[op.operands[0]].end = position
+            allocated[op.results[0]] = position
+        elif op.name == "memref.dealloc" and op.operands[0] in allocated:
+            buffer = op.operands[0]
+            blocks[buffer] = Block(_nbytes(ir, buffer.type), allocated[buffer], position)
             frees.append(op)
     if not blocks:
         return 0
     nbytes, _ = assign_offsets(list(blocks.values()))
     location = function.location
     workspace = entry.add_argument(ir.MemRefType.get((nbytes,), ir.IntegerType.get_signless(8)), location)
-    types = [argument.type for argument in entry.arguments]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+    set_type(ir, function)
     if "arg_attrs" in function.attributes:
         known = list(ir.ArrayAttr(function.attributes["arg_attrs"]))
         function.attributes["arg_attrs"] = ir.ArrayAttr.get([*known, ir.DictAttr.get({})])
@@ -62,6 +48,35 @@ def place_buffers(upstream: Upstream, function: Any) -> int:
     for buffer, block in blocks.items():
         _replace(upstream, buffer, workspace, block.offset)
     return nbytes
+
+
+def _use_results(ir: Any, entry: Any) -> None:
+    """Replace buffers that are only copied into a result, after their last use, by that result."""
+    last: dict[Any, int] = {}
+    operations = list(entry.operations)
+    for position, op in enumerate(operations):
+
+        def note(op: Any, position: int = position) -> None:
+            if op.name != "memref.dealloc":
+                last.update((v, position) for v in op.operands)
+
+        walk(op, note)
+    for position, op in enumerate(operations):
+        if op.name != "memref.copy":
+            continue
+        source, target = op.operands
+        is_result = isinstance(target, ir.BlockArgument) and len(list(target.uses)) == 1
+        if is_result and source.type == target.type and _is_allocated(ir, source) and last[source] == position:
+            frees = [use.owner for use in source.uses if use.owner.name == "memref.dealloc"]
+            for user in (op, *frees):
+                user.erase()
+            allocation = source.owner
+            source.replace_all_uses_with(target)
+            allocation.erase()
+
+
+def _is_allocated(ir: Any, value: Any) -> bool:
+    return isinstance(value, ir.OpResult) and value.owner.name == "memref.alloc"
 
 
 def expand_copies(upstream: Upstream, module: Any) -> None:

@@ -15,13 +15,13 @@ from ..llvm.compile import compile_object
 from ..stablehlo.export import NAME
 from ..stablehlo.upstream import Upstream, UpstreamError
 from .emitter import OPTIMIZE
-from .pipeline import SIGNATURE, STABLEHLO, Lowered, advance, main_of, stage_of, translate, workspace_of
+from .pipeline import FUSED, LINALG, SIGNATURE, STABLEHLO, Lowered, advance, main_of, stage_of, translate, workspace_of
 from .target import MlirTarget
 
 _ALONE = "inline,symbol-privatize{exclude=main},symbol-dce"
 """Passes after which `main` is the only function, unless it is recursive."""
 
-_ON_TENSORS = (STABLEHLO, "linalg")
+_ON_TENSORS = (STABLEHLO, LINALG, FUSED)
 """The stages at which functions return tensors."""
 
 

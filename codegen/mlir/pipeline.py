@@ -11,25 +11,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...passes.manager import Context
 from ..stablehlo.upstream import Upstream
+from .destinations import choose_destinations
+from .legalize import legalize, use_scalars
 from .link import linked
-from .memory import expand_copies, keep_arguments, place_buffers
+from .memory import expand_copies, place_buffers
 
 if TYPE_CHECKING:
     from .target import MlirTarget
 
-STABLEHLO, _BUFFERS, LLVM = "stablehlo", "buffers", "llvm"
+STABLEHLO, LINALG, FUSED, _BUFFERS, LLVM = "stablehlo", "linalg", "fused", "buffers", "llvm"
 SIGNATURE, STAGE, WORKSPACE = "mxforge.signature", "mxforge.stage", "mxforge.workspace"
 
 STAGES = {
-    "linalg": (
-        "func.func(stablehlo-legalize-to-linalg),stablehlo-convert-to-signless,canonicalize,cse,"
-        "linalg-generalize-named-ops,linalg-fuse-elementwise-ops,canonicalize,cse"
+    LINALG: "func.func(stablehlo-legalize-to-linalg),stablehlo-convert-to-signless,canonicalize,cse",
+    FUSED: (
+        "canonicalize,cse,linalg-generalize-named-ops,linalg-fuse-elementwise-ops,canonicalize,cse,"
+        "eliminate-empty-tensors"
     ),
     _BUFFERS: (
-        "eliminate-empty-tensors,one-shot-bufferize{bufferize-function-boundaries=true "
+        "one-shot-bufferize{bufferize-function-boundaries=true allow-return-allocs-from-loops=true "
         "function-boundary-type-conversion=identity-layout-map},"
-        "buffer-results-to-out-params{modify-public-functions=true hoist-static-allocs=true},"
-        "drop-equivalent-buffer-results,buffer-deallocation-pipeline,canonicalize,cse"
+        "func.func(buffer-hoisting,buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse"
     ),
     "loops": "func.func(convert-linalg-to-parallel-loops),convert-scf-to-openmp,canonicalize,cse",
     LLVM: (
@@ -76,12 +78,16 @@ def advance(upstream: Upstream, module: Any, until: str, context: Context) -> No
     if stage_of(module) == STABLEHLO != until:
         attributes[SIGNATURE] = main_of(module).attributes["function_type"]
     for stage in names[names.index(stage_of(module)) + 1 : names.index(until) + 1]:
+        if stage == LINALG:
+            legalize(upstream, module)
         if stage == _BUFFERS:
-            keep_arguments(upstream, main_of(module))
+            choose_destinations(upstream, main_of(module))
         upstream.run(f"builtin.module({STAGES[stage]})", module)
+        if stage == LINALG:
+            use_scalars(upstream, module)
         if stage == _BUFFERS:
-            expand_copies(upstream, module)
             workspace = place_buffers(upstream, main_of(module))
+            expand_copies(upstream, module)
             attributes[WORKSPACE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), workspace)
         attributes[STAGE] = ir.StringAttr.get(stage)
         context.dump(stage, "mlir", str(module))

@@ -1,0 +1,137 @@
+"""Lowers the operations of StableHLO that upstream's `stablehlo-legalize-to-linalg` leaves, to loops on tensors.
+
+A rule replaces one operation. The regions of operations become code on tensors of rank 0, which upstream lowers with
+the rest of the module; `use_scalars` makes it code on elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..stablehlo.upstream import Upstream
+from .builder import Builder, Values
+from .legalize_factorizations import lower_cholesky, lower_triangular_solve
+from .legalize_reductions import lower_reduce, lower_reduce_window
+from .legalize_scatter import lower_scatter, lower_select_and_scatter
+from .legalize_sort import lower_sort
+from .memory import walk
+
+Rule = Callable[[Builder, Any], Values | None]
+"""What replaces the results of an operation; None if upstream lowers it."""
+
+
+def legalize(upstream: Upstream, module: Any) -> None:
+    """Replace the operations that have a rule, inner ones first."""
+    operations: list[Any] = []
+    walk(module.operation, lambda op: operations.append(op) if op.name in _RULES else None)
+    builder = Builder(upstream)
+    for op in reversed(operations):
+        with upstream.ir.InsertionPoint(op), op.location:
+            results = _RULES[op.name](builder, op)
+        if results is not None:
+            _replace(op, results)
+
+
+def use_scalars(upstream: Upstream, module: Any) -> None:
+    """Replace computations on tensors of rank 0 by their bodies, on elements: tensors would be buffers."""
+    operations: list[Any] = []
+    walk(module.operation, lambda op: operations.append(op) if _is_scalar(upstream, op) else None)
+    builder = Builder(upstream)
+    for op in operations:
+        with upstream.ir.InsertionPoint(op), op.location:
+            results = builder.moved(op.regions[0], [_element(upstream, builder, v) for v in op.operands])
+            _replace(op, [builder.scalar(x) for x in results])
+
+
+def _replace(op: Any, results: Values) -> None:
+    for old, new in zip(op.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+def _is_scalar(upstream: Upstream, op: Any) -> bool:
+    return op.name == "linalg.generic" and all(_rank(upstream, v) == 0 for v in (*op.operands, *op.results))
+
+
+def _rank(upstream: Upstream, value: Any) -> int:
+    """0 for an element."""
+    return value.type.rank if isinstance(value.type, upstream.ir.RankedTensorType) else 0
+
+
+def _element(upstream: Upstream, builder: Builder, value: Any) -> Any:
+    return builder.extract(value) if isinstance(value.type, upstream.ir.RankedTensorType) else value
+
+
+# -- control flow: values of rank 0 are carried as elements
+
+
+def _lower_if(builder: Builder, op: Any) -> Values:
+    (pred,) = op.operands
+    then, otherwise = (_unpacking(builder, region) for region in op.regions)
+    return _packed(builder, builder.branch(builder.extract(pred), then, otherwise, _carried_types(builder, op)), op)
+
+
+def _lower_case(builder: Builder, op: Any) -> Values:
+    index = builder.to_index(builder.extract(op.operands[0]))
+    cases = [_unpacking(builder, region) for region in op.regions]
+    return _packed(builder, builder.switch(index, cases, _carried_types(builder, op)), op)
+
+
+def _lower_while(builder: Builder, op: Any) -> Values:
+    condition, body = op.regions
+
+    def more(*values: Any) -> Any:
+        return builder.extract(builder.moved(condition, _packed(builder, values, op))[0])
+
+    def step(*values: Any) -> Values:
+        return _unpacked(builder, builder.moved(body, _packed(builder, values, op)))
+
+    return _packed(builder, builder.repeat(_unpacked(builder, op.operands), more, step), op)
+
+
+def _unpacking(builder: Builder, region: Any) -> Callable[[], Values]:
+    return lambda: _unpacked(builder, builder.moved(region, ()))
+
+
+def _carried_types(builder: Builder, op: Any) -> list[Any]:
+    return [v.type if v.type.rank else v.type.element_type for v in op.results]
+
+
+def _unpacked(builder: Builder, tensors: Sequence[Any]) -> Values:
+    return [v if v.type.rank else builder.extract(v) for v in tensors]
+
+
+def _packed(builder: Builder, values: Values, op: Any) -> Values:
+    """Tensors of the types of an operation's results."""
+    return [v if r.type.rank else builder.scalar(v) for v, r in zip(values, op.results, strict=True)]
+
+
+# -- moves
+
+
+def _lower_concatenate(builder: Builder, op: Any) -> Values:
+    """Each operand becomes a slice of the result, in which it can be computed."""
+    type, axis = op.results[0].type, op.attributes["dimension"].value
+    result = builder.empty(type.shape, type.element_type)
+    offset = 0
+    for operand in op.operands:
+        if 0 not in operand.type.shape:
+            result = builder.insert_slice(operand, result, [offset if k == axis else 0 for k in range(type.rank)])
+        offset += operand.type.shape[axis]
+    return [result]
+
+
+_RULES: dict[str, Rule] = {
+    "stablehlo.concatenate": _lower_concatenate,
+    "stablehlo.if": _lower_if,
+    "stablehlo.case": _lower_case,
+    "stablehlo.while": _lower_while,
+    "stablehlo.scatter": lower_scatter,
+    "stablehlo.select_and_scatter": lower_select_and_scatter,
+    "stablehlo.reduce": lower_reduce,
+    "stablehlo.reduce_window": lower_reduce_window,
+    "stablehlo.sort": lower_sort,
+    "stablehlo.cholesky": lower_cholesky,
+    "stablehlo.triangular_solve": lower_triangular_solve,
+}
