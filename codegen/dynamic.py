@@ -26,19 +26,23 @@ def compile_dynamic(graph: Graph, target: Target, options: Options, kernels: Cod
     """Compile a graph of mx nodes, with `options.dynamic`, for the extents of its inputs and for other extents. The
     graph has no nodes of core, because their attributes hold constant extents. For `kernels` see `compile_graph`."""
     trace = Trace()
-    program = compile_graph(_symbolic(graph, trace), target, options, kernels)
+    program = compile_graph(with_shapes(graph, _shapes(graph, trace)), target, options, kernels)
     return DynamicProgram(program.parameters, trace.evaluator(program))
 
 
-def _symbolic(graph: Graph, trace: Trace) -> Graph:
-    """The graph with unknown extents of the inputs that are not parameters. Numbers of channels of parameters are
-    symbolic constants, so that layers that differ only in channels share code."""
+def _shapes(graph: Graph, trace: Trace) -> list[Shape]:
+    """Unknown extents of the inputs that are not parameters. Numbers of channels of parameters are symbolic constants,
+    so that layers that differ only in channels share code."""
+    shapes = enumerate([v.type.shape for v in graph.inputs])
+    return [_channels(s, trace) if i in graph.parameters else tuple(trace.unknown(n) for n in s) for i, s in shapes]
+
+
+def with_shapes(graph: Graph, shapes: Sequence[Shape]) -> Graph:
+    """A graph of mx nodes for inputs of these shapes."""
     b = GraphBuilder(graph.name)
     new: dict[Value, Value] = {}
-    for i, v in enumerate(graph.inputs):
-        fixed = i in graph.parameters
-        shape = _channels(v.type.shape, trace) if fixed else tuple(trace.unknown(n) for n in v.type.shape)
-        new[v] = b.input(TensorType(shape, v.type.dtype), v.name, parameter=fixed)
+    for i, (v, shape) in enumerate(zip(graph.inputs, shapes, strict=True)):
+        new[v] = b.input(TensorType(shape, v.type.dtype), v.name, parameter=i in graph.parameters)
     for node, op in zip(graph.nodes, _resolved(graph, [v.type for v in new.values()]), strict=True):
         copy = b.node(op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
         new.update(zip(node.outputs, copy.outputs, strict=True))

@@ -92,6 +92,28 @@ class Trace:
         symbol: Any = self._polynomials[frozenset((((name,), 1),))]
         return symbol
 
+    def broken_guards(self, *values: int) -> list[str]:
+        """The guards that do not hold for these values of the unknowns, in order."""
+        scope: dict[str, Any] = {**self.constants, **self.fixed}
+        scope.update(zip([u.name for u in self.unknowns], values, strict=True))
+        broken: list[str] = []
+        for line in self.lines:
+            value = eval(line.expression, scope)  # it holds names, numbers and operators of this file
+            if line.target:
+                scope[line.target] = value
+            elif not value:
+                broken.append(line.expression)
+        return broken
+
+    def definition(self, symbol: Symbol) -> tuple[str, tuple[int, ...]]:
+        """The operation and the operands of a number; without operands, the text of the expression that computes it."""
+        expression = next((line.expression for line in self.lines if line.target == symbol.name), symbol.name)
+        a, _, rest = expression.partition(" ")
+        operation, _, b = rest.partition(" ")
+        if operation not in _OPERATIONS:
+            return expression, ()
+        return operation, tuple(self.named(n) if n.startswith("v") else int(n) for n in (a, b))
+
     def _note(self, symbol: Any) -> None:
         self._polynomials[frozenset(symbol.polynomial.items())] = symbol
 

@@ -9,7 +9,7 @@ from mxforge.codegen.stablehlo.export import stablehlo_text
 from mxforge.codegen.stablehlo.upstream import Upstream
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph
-from mxforge.ir.types import DType
+from mxforge.ir.types import DType, TensorType
 
 Array = np.ndarray[Any, Any]
 
@@ -36,6 +36,20 @@ def evaluated(text: str, *arrays: Array) -> list[Array]:
     with upstream.context(), ir.Location.unknown():
         found = stablehlo.eval_module(upstream.parse(text), [_attribute(a, DType.from_numpy(a.dtype)) for a in arrays])
         return [_array(attribute) for attribute in found]
+
+
+_STATIC = "stablehlo-refine-arguments{{types={}}},stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism)"
+
+
+def refined(text: str, *arrays: Array) -> str:
+    """A module with dynamic shapes for arguments of the arrays' types. Its shapes are static then."""
+    types = ",".join(str(TensorType(a.shape, DType.from_numpy(a.dtype))) for a in arrays)
+    with upstream.context(), ir.Location.unknown():
+        module = upstream.parse(text)
+        upstream.run(f"builtin.module({_STATIC.format(types)})", module)
+        static = str(module)
+    assert "?" not in static
+    return static
 
 
 def _element(dtype: DType) -> Any:

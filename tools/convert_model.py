@@ -13,15 +13,11 @@ import numpy as np
 from ..frontend.artifacts import ParamsArray, read_params, write_atomically, write_params
 from ..frontend.artifacts.named_arrays import FORMATS
 from ..frontend.symbol import load
-from ..ir.graph import GraphError
-from ..ir.target import REFERENCE
 from ..ir.types import TensorType
-from ..passes.manager import Context, run_passes
-from ..passes.pipeline import FOR_REFERENCE
 from .errors import ToolError, UsageError
 from .inspect_text import counted
 from .model_files import find_model, refuse_onnx
-from .models import Model, bind, data_types, load_model, model_graph
+from .models import Model, bind, data_types, load_model
 from .parameters import require_parameters
 
 _PARAMS, _PORTABLE = ".params", ".mlirbc"
@@ -42,7 +38,10 @@ def run(options: argparse.Namespace) -> int:
     if suffix == ".onnx":
         return _convert_to_onnx(target, options)
     if suffix in _STABLEHLO:
-        return _convert_to_stablehlo(target, options)
+        from .convert_stablehlo import convert_to_stablehlo
+
+        check_target(target)
+        return convert_to_stablehlo(target, *model_and_types(options, "StableHLO files"), options)
     raise UsageError(f"{target}: give a .params, .npz, .safetensors, .json, .onnx, .mlir or .mlirbc file")
 
 
@@ -54,6 +53,8 @@ def _refuse_options(options: argparse.Namespace, suffix: str) -> None:
         raise UsageError(f"--{name} is only for .onnx, .mlir and .mlirbc files")
     if options.verify and suffix != ".onnx":
         raise UsageError("--verify is only for .onnx files")
+    if options.dynamic_batch and suffix not in _STABLEHLO:
+        raise UsageError("--dynamic-batch is only for .mlir and .mlirbc files")
     if options.stablehlo_version is not None and suffix != _PORTABLE:
         raise UsageError("--stablehlo-version is only for .mlirbc files")
     if suffix not in (_PARAMS, *FORMATS) and (options.plain_names or options.symbol):
@@ -68,7 +69,7 @@ def _refuse_options(options: argparse.Namespace, suffix: str) -> None:
 
 
 def _convert_parameters(source: Path, target: Path, options: argparse.Namespace) -> int:
-    _check_target(target)
+    check_target(target)
     arrays = _renamed(_read(source), options)
     if target.suffix.lower() == _PARAMS:
         names = [] if _is_list(arrays) else list(arrays)
@@ -84,7 +85,8 @@ def _is_list(arrays: Mapping[str, ParamsArray]) -> bool:
     return list(arrays) == [f"arr_{i}" for i in range(len(arrays))]
 
 
-def _check_target(target: Path) -> None:
+def check_target(target: Path) -> None:
+    """Create the folder of a file to write. ToolError if it is a folder itself."""
     if target.is_dir():
         raise ToolError(f"{target}: is a folder")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +129,7 @@ def _plain(name: str) -> str:
 
 def _convert_symbol(source: str, target: Path) -> int:
     """Write a symbol of any version in the format of MXNet 1.9.1."""
-    _check_target(target)
+    check_target(target)
     files = find_model(source)
     if files.compiled is not None:
         raise UsageError(f"{source}: is a folder; a symbol must be in a -symbol.json file")
@@ -140,7 +142,7 @@ def _convert_symbol(source: str, target: Path) -> int:
 # --- ONNX -------------------------------------------------------------------------------------------------------------
 
 
-def _model_and_types(options: argparse.Namespace, what: str) -> tuple[Model, dict[str, TensorType]]:
+def model_and_types(options: argparse.Namespace, what: str) -> tuple[Model, dict[str, TensorType]]:
     """The model that is written as a file of another format, and the types of its data."""
     files = find_model(options.source, options.epoch, options.params)
     if files.compiled is not None:
@@ -151,8 +153,8 @@ def _model_and_types(options: argparse.Namespace, what: str) -> tuple[Model, dic
 
 
 def _convert_to_onnx(target: Path, options: argparse.Namespace) -> int:
-    _check_target(target)
-    model, types = _model_and_types(options, "ONNX files")
+    check_target(target)
+    model, types = model_and_types(options, "ONNX files")
     print(f"wrote {counted(write_onnx(model, types, target), 'node')} to {target}")
     return _verify(model, target, types) if options.verify else 0
 
@@ -210,29 +212,3 @@ def _onnxruntime() -> Any:
     except ImportError as error:
         raise ToolError("--verify requires ONNX Runtime: pip install onnxruntime") from error
     return onnxruntime
-
-
-# --- StableHLO --------------------------------------------------------------------------------------------------------
-
-
-def _convert_to_stablehlo(target: Path, options: argparse.Namespace) -> int:
-    """Write a model, with its parameters as constants, for inputs of these types: as text, or as a portable artifact of
-    a version of StableHLO."""
-    from ..codegen.stablehlo.export import stablehlo_text
-    from ..codegen.stablehlo.upstream import UpstreamError, portable_artifact
-
-    _check_target(target)
-    model, types = _model_and_types(options, "StableHLO files")
-    graph = model_graph(model, types)
-    values = {i: model.parameters[v.name] for i, v in enumerate(graph.inputs) if v.name in model.parameters}
-    constants = {i: array._memory() for i, array in values.items()}
-    try:
-        text = stablehlo_text(run_passes(FOR_REFERENCE, graph, Context(REFERENCE)), constants)
-        is_portable = target.suffix.lower() == _PORTABLE
-        content = portable_artifact(text, options.stablehlo_version) if is_portable else text.encode()
-    except (GraphError, UpstreamError) as error:
-        raise ToolError(str(error)) from None
-    write_atomically(target, content)
-    operations = text.count('"stablehlo.') + text.count('"chlo.')
-    print(f"wrote {counted(operations, 'operation')} to {target}")
-    return 0

@@ -52,7 +52,7 @@ examples:
   mxforge convert resnet50.npz resnet50-0000.params --symbol resnet50-symbol.json
   mxforge convert old-symbol.json new-symbol.json
   mxforge convert resnet50 resnet50.onnx --input-shape data=1,3,224,224 --verify
-  mxforge convert resnet50 resnet50.mlir --input-shape data=1,3,224,224
+  mxforge convert resnet50 resnet50.mlir --input-shape data=1,3,224,224 --dynamic-batch
 """
 _EXEC_EXAMPLES = """\
 examples:
@@ -336,6 +336,8 @@ def _fill_convert(parser: argparse.ArgumentParser) -> None:
     _add_parameters(models)
     _add_shapes(models)
     models.add_argument("--verify", action="store_true", help="compare an ONNX file with ONNX Runtime on random inputs")
+    text = "write StableHLO for any batch size: the first extent of each input is unknown, and --input-shape gives any"
+    models.add_argument("--dynamic-batch", action="store_true", help=text)
     text = "the version of StableHLO whose readers understand the .mlirbc file; requires the package torch-mlir"
     models.add_argument("--stablehlo-version", metavar="VERSION", help=text)
 

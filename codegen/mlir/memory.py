@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
 from ...ir.assign_offsets import Block, assign_offsets
-from ..stablehlo.upstream import Upstream
+from ..stablehlo.upstream import Upstream, walk
 
 
 def set_type(ir: Any, function: Any) -> None:
@@ -88,15 +87,6 @@ def expand_copies(upstream: Upstream, module: Any) -> None:
         with upstream.ir.InsertionPoint(op), op.location:
             upstream.linalg.copy(source, outs=[target])
         op.erase()
-
-
-def walk(op: Any, visit: Callable[[Any], None]) -> None:
-    """Call `visit` with an operation and all in its regions."""
-    visit(op)
-    for region in op.regions:
-        for block in region:
-            for inner in block.operations:
-                walk(inner, visit)
 
 
 def _replace(upstream: Upstream, buffer: Any, workspace: Any, offset: int) -> None:

@@ -19,9 +19,11 @@ from ...ir.dialects.core import (
 from ...ir.dialects.core.primitive import Array
 from ...ir.graph import Graph, GraphError, Node, Value
 from ...ir.printer import location_text
+from ...ir.symbolic import is_symbolic
 from ...ir.types import DType, TensorType
 from .rules import RULES
-from .text import Body, Text, Val, integers
+from .text import Text
+from .writer import Body, NoForm, Val, integers, type_text, types_text
 
 CONTROL = (ArgReduce, Call, Cond, Fused, Scan, While)
 """Primitives that are expanded, or whose nested graphs become regions."""
@@ -45,26 +47,27 @@ def stablehlo_text(
     """
     text, known = Text(), constants or {}
     operands: list[Val] = []
-    arguments: list[str] = []
+    arguments: list[Val] = []
+    declared: list[str] = []
     for i, value in enumerate(graph.inputs):
+        text.where = location_text(value.name, "")
         if i in known:
-            text.where = location_text(value.name, "")
             operands.append(text.constant(known[i], value.type.dtype))
         else:
-            operands.append(Val(f"%arg{len(arguments)}", value.type.with_layout(None)))
-            argument = f"{operands[-1].name}: {operands[-1].type}{_named(value.name)}"
-            arguments.append(f"{argument}{location_text(value.name, '')}")
+            argument = Val(f"%arg{len(arguments)}", value.type.with_layout(None))
+            declared.append(f"{argument.name}: {type_text(argument.type)}{_named(value.name)}{text.where}")
+            operands.append(argument)
+            arguments.append(argument)
     text.where = ""
+    for argument in arguments:
+        text.name_sizes(argument)
     returned = _Exporter(text).inline(graph, operands)
-    declared = ", ".join(arguments)
-    types = [str(r.type) for r in returned]
-    named = ", ".join(map("".join, zip(types, map(_named, results), strict=True)) if results else types)
-    body = "\n".join(text.lines)
-    names = ", ".join(r.name for r in returned)
-    return (
-        f"module @{quote(graph.name)} {{\n  func.func @main({declared}) -> ({named}) {{\n{body}\n"
-        f'    "func.return"({names}) : ({", ".join(types)}) -> ()\n  }}\n}}\n'
-    )
+    types = types_text(r.type for r in returned)
+    names = results or [""] * len(returned)
+    named = [type_text(r.type) + _named(name) for r, name in zip(returned, names, strict=True)]
+    head = f"module @{quote(graph.name)} {{\n  func.func @main({', '.join(declared)}) -> ({', '.join(named)}) {{\n"
+    last = f'    "func.return"({", ".join(r.name for r in returned)}) : ({types}) -> ()\n  }}\n}}\n'
+    return "".join((head, *text.pieces, last))
 
 
 def _named(name: str) -> str:
@@ -84,10 +87,17 @@ class _Exporter:
         around = self.text.where
         for node in graph.nodes:
             self.text.where = location_text(node.name, node.location) or around
-            results = self.node(node, [values[v] for v in node.inputs])
+            results = self._located(node, [values[v] for v in node.inputs])
             values.update(zip(node.outputs, results, strict=True))
         self.text.where = around
         return [values[v] for v in graph.outputs]
+
+    def _located(self, node: Node, operands: Sequence[Val]) -> Sequence[Val]:
+        """As `node`; errors name the node."""
+        try:
+            return self.node(node, operands)
+        except NoForm as error:
+            raise GraphError(f"{node.describe()}: {error}", str(error)) from None
 
     def node(self, node: Node, operands: Sequence[Val]) -> Sequence[Val]:
         """The results of a node."""
@@ -128,32 +138,46 @@ class _Exporter:
         t, first, last = self.text, op.carries, op.carries + op.scanned
         number = TensorType((), DType.I64)
         stacks = [t.fill(0, type) for type in types[first:]]
-        state = [t.fill(0, number), *operands[:first], *stacks]
+        state = [t.number(0), *operands[:first], *stacks]
 
         def more(step: Val, *rest: Val) -> Sequence[Val]:
-            return [t.compare("LT", step, t.fill(op.length, number))]
+            return [t.compare("LT", step, t.number(op.length))]
 
         def body(step: Val, *rest: Val) -> Sequence[Val]:
-            at = t.one("stablehlo.subtract", (t.fill(op.length - 1, number), step), number) if op.reverse else step
+            at = t.one("stablehlo.subtract", (t.number(op.length - 1), step), number) if op.reverse else step
             rows = [self._row(x, at) for x in operands[first:last]]
             results = self.inline(op.body, [*rest[:first], *rows, *operands[last:]])
             written = [self._with_row(x, row, at) for x, row in zip(rest[first:], results[first:], strict=True)]
-            following = t.one("stablehlo.add", (step, t.fill(1, number)), number)
-            return [following, *results[:first], *written]
+            return [self._after(step), *results[:first], *written]
 
         state_types = [v.type for v in state]
         return t.op("stablehlo.while", state, state_types, regions=[(state_types, more), (state_types, body)])[1:]
 
     def _row(self, x: Val, at: Val) -> Val:
         t, shape = self.text, x.type.shape[1:]
-        zeros = [t.fill(0, at.type) for _ in shape]
         part = TensorType((1, *shape), x.type.dtype)
-        row = t.one("stablehlo.dynamic_slice", (x, at, *zeros), part, {"slice_sizes": integers(part.shape)})
-        return t.one("stablehlo.reshape", (row,), TensorType(shape, x.type.dtype))
+        if any(map(is_symbolic, shape)):
+            ones, zeros = t.numbers([1] * len(part.shape)), t.numbers([0] * len(shape))
+            start, stop = (self._joined(n, rest) for n, rest in ((at, zeros), (self._after(at), t.numbers(shape))))
+            row = t.one("stablehlo.real_dynamic_slice", (x, start, stop, ones), part)
+        else:
+            zeros = [t.fill(0, at.type) for _ in shape]
+            row = t.one("stablehlo.dynamic_slice", (x, at, *zeros), part, {"slice_sizes": integers(part.shape)})
+        return t.reshape(row, TensorType(shape, x.type.dtype))
+
+    def _after(self, at: Val) -> Val:
+        return self.text.one("stablehlo.add", (at, self.text.number(1)), at.type)
+
+    def _joined(self, first: Val, rest: Val) -> Val:
+        """A vector of a number and further ones."""
+        t = self.text
+        head = t.reshape(first, TensorType((1,), first.type.dtype))
+        type = TensorType((1 + rest.type.shape[0],), first.type.dtype)
+        return t.one("stablehlo.concatenate", (head, rest), type, {"dimension": "0 : i64"})
 
     def _with_row(self, x: Val, row: Val, at: Val) -> Val:
         t = self.text
-        part = t.one("stablehlo.reshape", (row,), TensorType((1, *row.type.shape), row.type.dtype))
+        part = t.reshape(row, TensorType((1, *row.type.shape), row.type.dtype))
         zeros = [t.fill(0, at.type) for _ in row.type.shape]
         return t.one("stablehlo.dynamic_update_slice", (x, part, at, *zeros), x.type)
 

@@ -7,7 +7,8 @@ from math import log
 
 from ...ir.scalar import ScalarOp as S
 from ...ir.types import DType, TensorType
-from .text import Text, Val
+from .text import Text
+from .writer import Val
 
 Rule = Callable[..., Val]
 """A function of the text and the operands."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -55,7 +56,30 @@ class Upstream:
         except (self.ir.MLIRError, ValueError) as error:
             raise UpstreamError(str(error)) from None
         self.run(_LEGALIZE, module)
+        self._read_shapes(module)
         return module
+
+    def _read_shapes(self, module: Any) -> None:
+        """Replace the operations of the dialect `shape` that CHLO on dynamic shapes becomes by those of StableHLO."""
+        reads: list[Any] = []
+        walk(module.operation, lambda op: reads.append(op) if op.name == "shape.shape_of" else None)
+        number = self.ir.IntegerType.get_signless(32) if reads else None
+        for op in reads:
+            with self.ir.InsertionPoint(op), op.location:
+                sizes = [self._size(op.operands[0], axis, number) for axis in range(op.results[0].type.shape[0])]
+                type = self.ir.RankedTensorType.get((len(sizes),), number)
+                axis = {"dimension": self.ir.IntegerAttr.get(self.ir.IntegerType.get_signless(64), 0)}
+                shape = self.ir.Operation.create("stablehlo.concatenate", [type], sizes, axis)
+            op.results[0].replace_all_uses_with(shape.result)
+            op.erase()
+
+    def _size(self, x: Any, axis: int, number: Any) -> Any:
+        """The size of an axis as a vector of one number."""
+        ir = self.ir
+        dimension = {"dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axis)}
+        scalar, vector = (ir.RankedTensorType.get(shape, number) for shape in ((), (1,)))
+        size = ir.Operation.create("stablehlo.get_dimension_size", [scalar], [x], dimension)
+        return ir.Operation.create("stablehlo.reshape", [vector], [size.result]).result
 
     def run(self, pipeline: str, module: Any) -> None:
         """Run passes on a module, in place. UpstreamError if one fails."""
@@ -63,6 +87,15 @@ class Upstream:
             self._passes.parse(pipeline).run(module.operation)
         except (self.ir.MLIRError, ValueError) as error:
             raise UpstreamError(str(error)) from None
+
+
+def walk(op: Any, visit: Callable[[Any], None]) -> None:
+    """Call `visit` with an operation and all in its regions."""
+    visit(op)
+    for region in op.regions:
+        for block in region:
+            for inner in block.operations:
+                walk(inner, visit)
 
 
 def portable_artifact(text: str, release: str | None = None) -> bytes:

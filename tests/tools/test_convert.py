@@ -158,6 +158,35 @@ def test_a_portable_artifact(mxforge: Any, convnet: Path, tmp_path: Path) -> Non
     assert mxforge("convert", convnet, tmp_path / "a.mlir", *shape, "--stablehlo-version", "1.0.0").status == 2
 
 
+def test_one_module_for_all_batch_sizes(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
+    from stablehlo_judge import evaluated, refined
+
+    shape = "--input-shape", "data=1,3,16,16", "--dynamic-batch"
+    assert mxforge("convert", convnet, tmp_path / "net.mlir", *shape).status == 0
+    assert mxforge("convert", convnet, tmp_path / "net.mlirbc", *shape).status == 0
+    text = (tmp_path / "net.mlir").read_text()
+    assert 'tensor<?x3x16x16xf32> {mxforge.name = "data"}' in text
+    for batch in (1, 3):
+        data = np.random.default_rng(0).standard_normal((batch, 3, 16, 16)).astype(np.float32)
+        np.save(tmp_path / "data.npy", data)
+        mxforge("run", convnet, "--input", f"data={tmp_path / 'data.npy'}", "--output", tmp_path / "out.npz")
+        (ours,) = np.load(tmp_path / "out.npz").values()
+        (theirs,) = evaluated(refined(text, data), data)
+        np.testing.assert_allclose(theirs, ours, 1e-4, 1e-5)
+
+
+def test_what_a_dynamic_batch_requires(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    done = mxforge("convert", convnet, tmp_path / "a.onnx", "--input-shape", "data=1,3,16,16", "--dynamic-batch")
+    assert done.status == 2 and "only for .mlir" in done.err
+    mx.sym.dot(mx.sym.var("a"), mx.sym.var("b")).save(str(tmp_path / "sum-symbol.json"))
+    done = mxforge(
+        *("convert", tmp_path / "sum", tmp_path / "sum.mlir", "--dynamic-batch"),
+        *("--input-shape", "a=2,3", "--input-shape", "b=3,2"),
+    )
+    assert done.status == 2 and "the first extents of the inputs differ: a (2, 3), b (3, 2)" in done.err
+
+
 @mx.operator.register("exported")
 class Exported(mx.operator.CustomOpProp):
     def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> mx.operator.CustomOp:
