@@ -63,7 +63,7 @@ class ScalarOp(Enum):
     DIV = "div"  # integers: truncated towards zero, as in C
     MOD = "mod"  # sign of the divisor; a divisor of zero gives zero, as in MXNet
     POW = "pow"
-    MAX = "max"  # NaN in either operand gives NaN
+    MAX = "max"  # NaN in either operand gives NaN; a zero has either sign, as of MOD
     MIN = "min"
     ATAN2 = "atan2"
     HYPOT = "hypot"

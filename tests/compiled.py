@@ -1,16 +1,21 @@
-"""Helpers for tests of code generation: compile graphs for this machine, and compare them with the interpreter."""
+"""Helpers for tests of code generation: compile graphs for this machine, and compare them with the interpreter.
+
+With MXFORGE_TARGET=mlir they compile through upstream MLIR.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from mxforge.codegen.driver import compile_graph
+from mxforge.codegen.llvm.target import CpuTarget
 from mxforge.ir.dialects.core import evaluate_graph
 from mxforge.ir.graph import Graph
 from mxforge.ir.program import Launch, Program, Step
+from mxforge.ir.settings import settings
 from mxforge.ir.types import TensorType
 from mxforge.passes.manager import Options
 from mxforge.runtime.host.executable import Executable
@@ -19,9 +24,19 @@ from mxforge.runtime.host.machine import host_target
 Array = npt.NDArray[Any]
 
 
-def compiled(graph: Graph, options: Options | None = None) -> Program:
-    """The program of a graph for this machine and two threads."""
-    return compile_graph(graph, host_target(2), options)
+def compiled(graph: Graph, options: Options | None = None, target: CpuTarget | None = None) -> Program:
+    """The program of a graph, for this machine and two threads or another target."""
+    return compile_graph(graph, target or TARGETS[settings().target](), options)
+
+
+def _mlir_target() -> CpuTarget:
+    from mxforge.codegen.mlir.target import MlirTarget
+
+    return MlirTarget.of(host_target(2))
+
+
+TARGETS: dict[str, Callable[[], CpuTarget]] = {"cpu": lambda: host_target(2), "mlir": _mlir_target}
+"""The targets of the settings that compile for this machine."""
 
 
 def launches_of(steps: Iterable[Step]) -> list[Launch]:

@@ -333,12 +333,9 @@ class Arithmetic:
         return self.bitcast(self.cast("trunc", self.lshr(word, 16), "i16"), "bfloat")
 
     def _float_to_int(self, a: Value, element: str, signed: bool) -> Value:
-        """Convert towards zero. A value outside the range of i32 or i64 becomes the smallest integer, as on x86 (it is
-        undefined in LLVM); narrower integers are the low bits of an i32."""
+        """Convert towards zero, as `numerics.to_integers`. What is outside of a range is undefined in LLVM."""
         if a.type.bits == 16:
             a = self._widen(a)
-        if element == "i64" and not signed:
-            return self.cast("fptoui", a, element)
         wide = "i32" if element in ("i8", "i16") or (element == "i32" and signed) else "i64"
         bound = 2 ** (Type.of(wide).bits - 1)
         inside = self.and_(self.cmp("ge", a, float(-bound)), self.cmp("lt", a, float(bound)))

@@ -7,6 +7,7 @@ modules       programs of modules that a user's passes made, or of modules from 
 pipeline      the stages of a module: StableHLO, linalg on tensors, buffers, loops, the LLVM dialect
 legalize      what upstream does not lower to linalg: loops on tensors, written with `builder`
 destinations  where bufferization stores tensors
+digits      log(1 + x) and exp(x) - 1 without loss of digits
 memory        places buffers in the workspace of a launch
 link          LLVM IR around the translated module: its entry, parallel loops on the thread pool, mathematical functions
 

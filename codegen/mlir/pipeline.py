@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...passes.manager import Context
 from ..stablehlo.upstream import Upstream
 from .destinations import choose_destinations
+from .digits import keep_digits
 from .legalize import legalize, use_scalars
 from .link import linked
 from .memory import expand_copies, place_buffers
@@ -35,7 +36,8 @@ STAGES = {
     ),
     "loops": "func.func(convert-linalg-to-parallel-loops),convert-scf-to-openmp,canonicalize,cse",
     LLVM: (
-        "lower-affine,expand-strided-metadata,lower-affine,convert-scf-to-cf,convert-math-to-llvm,convert-math-to-libm,"
+        "lower-affine,expand-strided-metadata,lower-affine,arith-expand{include-bf16=true},convert-scf-to-cf,"
+        "convert-math-to-llvm,convert-math-to-libm,"
         "finalize-memref-to-llvm,convert-arith-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},"
         "convert-cf-to-llvm,convert-index-to-llvm,convert-openmp-to-llvm,reconcile-unrealized-casts,canonicalize,cse"
     ),
@@ -85,6 +87,7 @@ def advance(upstream: Upstream, module: Any, until: str, context: Context) -> No
         upstream.run(f"builtin.module({STAGES[stage]})", module)
         if stage == LINALG:
             use_scalars(upstream, module)
+            keep_digits(upstream, module)
         if stage == _BUFFERS:
             workspace = place_buffers(upstream, main_of(module))
             expand_copies(upstream, module)

@@ -21,6 +21,18 @@ def _named(name: str) -> Rule:
     return rule
 
 
+def _precise(rule: Rule, dtype: DType = DType.F32) -> Rule:
+    """A rule of several operations, whose intermediate results are of `dtype` at least."""
+
+    def wide(t: Text, *xs: Val) -> Val:
+        narrow = xs[0].type.dtype
+        if narrow.bits >= dtype.bits:
+            return rule(t, *xs)
+        return cast(t, rule(t, *(t.convert(x, dtype) for x in xs)), narrow)
+
+    return wide
+
+
 def _floats(name: str) -> Rule:
     """An operation of floats that leaves integers as they are."""
 
@@ -31,7 +43,7 @@ def _floats(name: str) -> Rule:
 
 
 def _arithmetic(name: str, of_booleans: Rule) -> Rule:
-    """An operation that StableHLO does not have for booleans."""
+    """An operation with another one for booleans, which StableHLO lacks, or MLIR takes for one of 1-bit integers."""
 
     def rule(t: Text, *xs: Val) -> Val:
         return of_booleans(t, *xs) if xs[0].type.dtype is DType.BOOL else t.one(name, xs, xs[0].type)
@@ -55,6 +67,26 @@ def _scaled_log(base: int) -> Rule:
 
 def _atan(t: Text, x: Val) -> Val:
     return t.one("stablehlo.atan2", (x, t.fill(1, x.type)), x.type)
+
+
+def _sinh(t: Text, x: Val) -> Val:
+    """CHLO's for small numbers."""
+    small = t.compare("LT", _abs(t, x), t.fill(1, x.type))
+    grows, falls = _half_exponentials(t, x)
+    return t.select(small, t.one("chlo.sinh", (x,), x.type), t.one("stablehlo.subtract", (grows, falls), x.type))
+
+
+def _cosh(t: Text, x: Val) -> Val:
+    return t.one("stablehlo.add", _half_exponentials(t, x), x.type)
+
+
+def _half_exponentials(t: Text, x: Val) -> tuple[Val, Val]:
+    """exp(x) / 2 and exp(-x) / 2 by the root of exp(x), so that none overflows before its result; CHLO adds the
+    logarithm of 1 / 2 to x, which loses digits of large numbers."""
+    half = t.fill(0.5, x.type)
+    root = t.one("stablehlo.exponential", (t.one("stablehlo.multiply", (x, half), x.type),), x.type)
+    grows = t.one("stablehlo.multiply", (t.one("stablehlo.multiply", (root, half), x.type), root), x.type)
+    return grows, t.one("stablehlo.divide", (t.one("stablehlo.divide", (half, root), x.type), root), x.type)
 
 
 def _gamma(t: Text, x: Val) -> Val:
@@ -108,15 +140,21 @@ def _same(t: Text, x: Val) -> Val:
 
 
 def _is_nan(t: Text, x: Val) -> Val:
-    return t.compare("NE", x, x)
+    return t.compare("NE", x, x) if x.type.dtype.is_float else _answer(t, x, False)
 
 
 def _is_finite(t: Text, x: Val) -> Val:
-    return t.one("stablehlo.is_finite", (x,), TensorType(x.type.shape, DType.BOOL))
+    answer = TensorType(x.type.shape, DType.BOOL)
+    return t.one("stablehlo.is_finite", (x,), answer) if x.type.dtype.is_float else _answer(t, x, True)
 
 
 def _is_inf(t: Text, x: Val) -> Val:
-    return t.compare("EQ", _abs(t, x), t.fill(float("inf"), x.type))
+    infinity = float("inf")
+    return t.compare("EQ", _abs(t, x), t.fill(infinity, x.type)) if x.type.dtype.is_float else _answer(t, x, False)
+
+
+def _answer(t: Text, x: Val, answer: bool) -> Val:
+    return t.fill(answer, TensorType(x.type.shape, DType.BOOL))
 
 
 def _div(t: Text, x: Val, y: Val) -> Val:
@@ -179,12 +217,12 @@ def _shift_right(t: Text, x: Val, y: Val) -> Val:
 
 
 def cast(t: Text, x: Val, dtype: DType) -> Val:
-    """See `core.cast`. A float outside of the range of integers becomes the least one, as processors convert it, where
-    StableHLO leaves the result open: in 32 bits for int32 and narrower dtypes, else in 64."""
+    """See `core.cast`. StableHLO leaves open what floats outside of the range of integers become."""
     if dtype is DType.BOOL:
         return x if x.type.dtype is dtype else t.compare("NE", x, t.fill(0, x.type))
     if not x.type.dtype.is_float or dtype.is_float:
-        return t.convert(x, dtype)
+        narrow = x.type.dtype is DType.F64 and dtype.bits == 16
+        return t.convert(t.convert(x, DType.F32) if narrow else x, dtype)
     bits = 32 if dtype is DType.I32 or dtype.bits < 32 else 64
     limit = TensorType(x.type.shape, DType.F64)
     wide = t.convert(x, DType.F64)
@@ -198,29 +236,29 @@ SCALARS: dict[S, Rule] = {
     S.EXPM1: _named("stablehlo.exponential_minus_one"),
     S.LOG: _named("stablehlo.log"),
     S.LOG1P: _named("stablehlo.log_plus_one"),
-    S.LOG2: _scaled_log(2),
-    S.LOG10: _scaled_log(10),
+    S.LOG2: _precise(_scaled_log(2)),
+    S.LOG10: _precise(_scaled_log(10)),
     S.SQRT: _named("stablehlo.sqrt"),
     S.RSQRT: _named("stablehlo.rsqrt"),
     S.CBRT: _named("stablehlo.cbrt"),
     S.SIN: _named("stablehlo.sine"),
     S.COS: _named("stablehlo.cosine"),
     S.TAN: _named("stablehlo.tan"),
-    S.ASIN: _named("chlo.asin"),
-    S.ACOS: _named("chlo.acos"),
-    S.ATAN: _atan,
-    S.SINH: _named("chlo.sinh"),
-    S.COSH: _named("chlo.cosh"),
+    S.ASIN: _precise(_named("chlo.asin")),
+    S.ACOS: _precise(_named("chlo.acos")),
+    S.ATAN: _precise(_atan),
+    S.SINH: _precise(_sinh),
+    S.COSH: _precise(_cosh),
     S.TANH: _named("stablehlo.tanh"),
-    S.ASINH: _named("chlo.asinh"),
-    S.ACOSH: _named("chlo.acosh"),
-    S.ATANH: _named("chlo.atanh"),
+    S.ASINH: _precise(_named("chlo.asinh")),
+    S.ACOSH: _precise(_named("chlo.acosh")),
+    S.ATANH: _precise(_named("chlo.atanh")),
     S.SIGMOID: _named("stablehlo.logistic"),
-    S.ERF: _named("chlo.erf"),
-    S.ERFINV: _named("chlo.erf_inv"),
-    S.GAMMA: _gamma,
-    S.LGAMMA: _named("chlo.lgamma"),
-    S.DIGAMMA: _digamma,
+    S.ERF: _precise(_named("chlo.erf")),
+    S.ERFINV: _precise(_named("chlo.erf_inv")),
+    S.GAMMA: _precise(_gamma, DType.F64),  # an error of a logarithm grows in its exponential
+    S.LGAMMA: _precise(_named("chlo.lgamma")),
+    S.DIGAMMA: _precise(_digamma),
     S.RECTIFY: _rectify,
     S.NEG: _arithmetic("stablehlo.negate", _same),
     S.ABS: _abs,
@@ -233,16 +271,16 @@ SCALARS: dict[S, Rule] = {
     S.IS_NAN: _is_nan,
     S.IS_INF: _is_inf,
     S.IS_FINITE: _is_finite,
-    S.ADD: _named("stablehlo.add"),
+    S.ADD: _arithmetic("stablehlo.add", _named("stablehlo.or")),
     S.SUB: _arithmetic("stablehlo.subtract", _named("stablehlo.xor")),
-    S.MUL: _named("stablehlo.multiply"),
+    S.MUL: _arithmetic("stablehlo.multiply", _named("stablehlo.and")),
     S.DIV: _div,
     S.MOD: _mod,
     S.POW: _pow,
     S.MAX: _named("stablehlo.maximum"),
     S.MIN: _named("stablehlo.minimum"),
     S.ATAN2: _named("stablehlo.atan2"),
-    S.HYPOT: _hypot,
+    S.HYPOT: _precise(_hypot),
     S.NOT: _named("stablehlo.not"),
     S.AND: _named("stablehlo.and"),
     S.OR: _named("stablehlo.or"),

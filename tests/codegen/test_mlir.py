@@ -38,3 +38,32 @@ def test_what_depends_on_parameters_is_a_call_of_its_own() -> None:
     arrays = [rng.normal(size=v.type.shape).astype(np.float32) for v in graph.inputs]
     for result, expected in zip(run(graph, *arrays), evaluate_graph(graph, arrays), strict=True):
         np.testing.assert_allclose(result, expected, 1e-6, 1e-6)
+
+
+def test_arrays_without_elements() -> None:
+    """As operands, results and operands of reductions, beside others."""
+    b = CoreBuilder("empty")
+    x, y = b.input(TensorType((2, 0, 3), DType.F32)), b.input(TensorType((2, 3), DType.F32))
+    graph = b.build([b.neg(x), b.sum(x, (1,)), b.max(x, (0, 1)), b.exp(y), b.dot(x, x, (0,), (0,), (1,), (1,))])
+    arrays = np.zeros((2, 0, 3), np.float32), np.ones((2, 3), np.float32)
+    for result, expected in zip(run(graph, *arrays), evaluate_graph(graph, arrays), strict=True):
+        np.testing.assert_allclose(result, expected, 1e-6)
+
+
+def test_minima_of_integers_in_parallel_loops() -> None:
+    """MLIR declares the function of LLVM that computes them."""
+    b = CoreBuilder("least")
+    x, y = (b.input(TensorType((4, 8), DType.U64)) for _ in range(2))
+    graph = b.build([b.minimum(x, y)])
+    arrays = [np.arange(32, dtype=np.uint64).reshape(4, 8), np.full((4, 8), 7, np.uint64)]
+    assert np.array_equal(run(graph, *arrays)[0], np.minimum(*arrays))
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
+def test_small_numbers_keep_their_digits(dtype: DType) -> None:
+    b = CoreBuilder("small")
+    x = b.input(TensorType((1000,), dtype))
+    graph = b.build([b.expm1(x), b.log1p(x), b.sinh(x), b.asinh(x), b.atanh(x)])
+    numbers = np.random.default_rng(0).normal(size=1000).astype(dtype.numpy) * dtype.numpy.type(1e-5)
+    for result, expected in zip(run(graph, numbers), evaluate_graph(graph, [numbers]), strict=True):
+        np.testing.assert_allclose(result, expected, 4 * np.finfo(dtype.numpy).eps, 0)

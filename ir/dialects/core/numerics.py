@@ -18,6 +18,16 @@ def round_bfloat16(x: Array) -> Array:
     return np.where(np.isnan(x), x, rounded.view(np.float32).reshape(np.shape(x))).astype(np.float32)
 
 
+def to_integers(x: Array, dtype: Any) -> Array:
+    """Floats truncated towards zero, as processors convert them: through int32 to int32 and narrower integers, else
+    through int64. What is outside of its range becomes its lowest number. The result is its low bits."""
+    dtype = np.dtype(dtype)
+    bound = 2.0**31 if dtype == np.int32 or dtype.itemsize < 4 else 2.0**63
+    wide = np.asarray(x, np.float64)
+    inside = np.abs(wide) < bound
+    return np.where(inside, np.where(inside, wide, 0).astype(np.int64), np.int64(-bound)).astype(dtype)
+
+
 def _each(function: Callable[[float], float], x: Array) -> Array:
     values = np.asarray(x, np.float64)
     return np.fromiter(map(function, values.ravel().tolist()), np.float64, values.size).reshape(values.shape)

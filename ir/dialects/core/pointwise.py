@@ -11,7 +11,7 @@ from ...graph import Node, Value
 from ...lazy_dataclass import dataclass
 from ...scalar import ScalarOp, result_dtype
 from ...types import DType, TensorType
-from .numerics import round_bfloat16
+from .numerics import round_bfloat16, to_integers
 from .primitive import Array, Arrays, Gradients, Primitive, Types, operands, storage
 from .scalar_rules import INTEGER_GRADIENTS, SCALAR_RULES, evaluate_scalar
 
@@ -60,7 +60,8 @@ class Pointwise(Primitive):
 
 @dataclass(frozen=True)
 class Cast(Primitive):
-    """Conversion to another dtype. Floats are truncated to integers; to BOOL it is `x != 0`."""
+    """Conversion to another dtype; to BOOL it is `x != 0`. `numerics.to_integers` converts floats to integers. Integers
+    wrap. Float64 is rounded to float32 before it is rounded to 16 bits, as in MXNet."""
 
     name = "core.cast"
     dtype: DType
@@ -73,8 +74,11 @@ class Cast(Primitive):
         (x,) = arrays
         if self.dtype is DType.BOOL:
             return (np.asarray(x != 0),)
+        if x.dtype.kind == "f" and self.dtype.is_integer:
+            return (to_integers(x, self.dtype.numpy),)
         with np.errstate(all="ignore"):
-            converted = x.astype(storage(self.dtype))
+            narrow = x.astype(np.float32) if x.dtype == np.float64 and self.dtype.bits == 16 else x
+            converted = narrow.astype(storage(self.dtype))
         return (round_bfloat16(converted) if self.dtype is DType.BF16 else converted,)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:

@@ -41,6 +41,11 @@ def div(x: Array, y: Array) -> Array:
     return np.where((np.remainder(x, y) != 0) & ((x < 0) != (y < 0)), floored + 1, floored)
 
 
+def sign(x: Array) -> Array:
+    """Zeros and NaN are their own signs."""
+    return np.where(x == 0, x, np.sign(x))
+
+
 def mod(x: Array, y: Array) -> Array:
     return np.where(y == 0, np.zeros_like(x), np.mod(x, y))
 

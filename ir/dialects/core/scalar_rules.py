@@ -45,7 +45,11 @@ def evaluate_scalar(op: ScalarOp, *arrays: Array) -> Array:
         arrays = tuple(a.astype(np.int8) for a in arrays)
     with np.errstate(all="ignore"):
         result = np.asarray(SCALAR_RULES[op].evaluate(*arrays))
-        return np.asarray(result != 0) if boolean else np.asarray(result, last)
+        if boolean:
+            return np.asarray(result != 0)
+        if result.dtype.kind == "f" and last.kind != "f":
+            return numerics.to_integers(result, last)
+        return np.asarray(result, last)
 
 
 SCALAR_RULES: dict[ScalarOp, ScalarRule] = {
@@ -81,7 +85,7 @@ SCALAR_RULES: dict[ScalarOp, ScalarRule] = {
     ScalarOp.RECTIFY: ScalarRule(meaning.rectify, gradients.rectify),
     ScalarOp.NEG: ScalarRule(np.negative, gradients.neg),
     ScalarOp.ABS: ScalarRule(np.abs, gradients.times(lambda b, x, y: b.sign(x))),
-    ScalarOp.SIGN: ScalarRule(np.sign, gradients.none),
+    ScalarOp.SIGN: ScalarRule(meaning.sign, gradients.none),
     ScalarOp.FLOOR: ScalarRule(meaning.keep_integers(np.floor), gradients.none),
     ScalarOp.CEIL: ScalarRule(meaning.keep_integers(np.ceil), gradients.none),
     ScalarOp.ROUND: ScalarRule(meaning.keep_integers(meaning.round), gradients.none),
