@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.mlir.modules import Named, compile_module, lowered_module
+from ..codegen.mlir.passes import TO_MODULES
 from ..codegen.mlir.pipeline import STABLEHLO
 from ..codegen.mlir.pipeline import STAGES as _PASSES
 from ..codegen.mlir.target import MlirTarget
@@ -24,7 +25,6 @@ from ..ir.graph import GraphError
 from ..ir.suggestions import suggestion
 from ..ir.types import DType, TensorType
 from ..passes.manager import Context, run_passes
-from ..passes.pipeline import FOR_MODULES
 from ..runtime.compiled_folder import Argument
 from ..runtime.devices import HOST
 from .base import MXNetError
@@ -57,8 +57,9 @@ def lower(
     are all inputs in the order of `list_inputs`, with their names as attributes `mxforge.name`. Inputs in `constants`
     are constants instead; True means all parameters of the block.
 
-    `stage` is `stablehlo` or one of the later stages of the target `mlir`: `linalg`, `fused`, `buffers`, `loops` and
-    `llvm`. From `buffers` on, `main` takes memory for its results too. MXNetError names a node that has no form there.
+    `stage` is `stablehlo` or one of the later stages of the target `mlir`: `linalg`, `fused`, `scheduled`, `buffers`,
+    `loops` and `llvm`. From `buffers` on, `main` takes memory for its results too. MXNetError names a node that has no
+    form there.
     """
     if stage not in STAGES:
         raise MXNetError(f"{stage!r} is no stage: use one of {', '.join(STAGES)}.{suggestion(stage, STAGES)}")
@@ -67,12 +68,13 @@ def lower(
     unknown = [name for name in fixed if name not in function.names]
     if unknown:
         raise MXNetError(f"{function.title} has no input {unknown[0]!r}.{suggestion(unknown[0], function.names)}")
-    context = Context(target(), function.options(training=False))
+    chosen = target()
+    context = Context(chosen, function.options(training=False))
     try:
-        core = run_passes(FOR_MODULES, function.graph(types), context)
+        core = run_passes(TO_MODULES, function.graph(types), context)
         values = {i: fixed[name]._memory() for i, name in enumerate(function.names) if name in fixed}
         text = stablehlo_text(core, values, function.symbol.list_outputs())
-        return lowered_module(text, stage, context)
+        return lowered_module(text, stage, chosen, context)
     except (GraphError, UpstreamError) as error:
         raise MXNetError(str(error)) from cause_of(error)
 

@@ -83,15 +83,6 @@ _TO_LAYOUTS: tuple[Pass, ...] = (
 
 FOR_REFERENCE: tuple[Pass, ...] = (*TO_CORE, *OPTIMISE)
 
-FOR_MODULES: tuple[Pass, ...] = (
-    *FOR_REFERENCE,
-    FoldBatchNorm(),
-    Simplify(),  # a folded shift leaves sums of broadcasts
-    EliminateCommonSubexpressions(),
-    EliminateDeadCode(),
-)
-"""For targets that take modules of core, row-major and without regions."""
-
 LOWER: tuple[Pass, ...] = (
     *_TO_LAYOUTS,
     LowerRegions(before=(*FOR_REFERENCE, *_TO_LAYOUTS), after=(Fuse(),)),  # its copies into layouts can join a region

@@ -15,6 +15,7 @@ import numpy as np
 from ...ir.dialects.core.numerics import round_bfloat16
 from ..llvm.cpu import Cpu
 from ..llvm.pool import RUN
+from .math import with_functions
 
 _UNITS_OF_THREAD = 4
 """The units into which a parallel loop is divided, for each thread."""
@@ -118,7 +119,7 @@ def linked(translated: str, symbol: str, cpu: Cpu) -> str:
     assert main is not None
     text = text.replace("define void @main(", "define internal void @main(", 1)
     team = _TEAM.format(units=units, units_less_one=units - 1, run=RUN) if "@mxf.fork" in text else ""
-    return f"{text}{team}{_entry(symbol, len([p for p in main[1].split(',') if p]))}"
+    return f"{with_functions(text, cpu)}{team}{_entry(symbol, len([p for p in main[1].split(',') if p]))}"
 
 
 def _with_plain_numbers(line: str) -> str:

@@ -15,13 +15,25 @@ from ..llvm.compile import compile_object
 from ..stablehlo.export import NAME
 from ..stablehlo.upstream import Upstream, UpstreamError
 from .emitter import OPTIMIZE
-from .pipeline import FUSED, LINALG, SIGNATURE, STABLEHLO, Lowered, advance, main_of, stage_of, translate, workspace_of
+from .pipeline import (
+    FUSED,
+    LINALG,
+    SCHEDULED,
+    SIGNATURE,
+    STABLEHLO,
+    Lowered,
+    advance,
+    main_of,
+    stage_of,
+    translate,
+    workspace_of,
+)
 from .target import MlirTarget
 
 _ALONE = "inline,symbol-privatize{exclude=main},symbol-dce"
 """Passes after which `main` is the only function, unless it is recursive."""
 
-_ON_TENSORS = (STABLEHLO, LINALG, FUSED)
+_ON_TENSORS = (STABLEHLO, LINALG, FUSED, SCHEDULED)
 """The stages at which functions return tensors."""
 
 
@@ -40,13 +52,13 @@ class CompiledModule(NamedTuple):
     outputs: tuple[Named, ...]
 
 
-def lowered_module(text: str, stage: str, context: Context) -> Any:
+def lowered_module(text: str, stage: str, target: MlirTarget, context: Context) -> Any:
     """The module of a text of StableHLO, in a context of its own, lowered to a stage. UpstreamError names the operation
     that cannot be lowered."""
     upstream = Upstream()
     with upstream.context(), upstream.ir.Location.unknown():
         module = upstream.parse(text)
-        advance(upstream, module, stage, context)
+        advance(upstream, module, stage, target, context)
         return module
 
 

@@ -16,28 +16,34 @@ from .digits import keep_digits
 from .legalize import legalize, use_scalars
 from .link import linked
 from .memory import expand_copies, place_buffers
+from .schedule import schedule
 
 if TYPE_CHECKING:
     from .target import MlirTarget
 
-STABLEHLO, LINALG, FUSED, _BUFFERS, LLVM = "stablehlo", "linalg", "fused", "buffers", "llvm"
+STABLEHLO, LINALG, FUSED, SCHEDULED, _BUFFERS, LLVM = "stablehlo", "linalg", "fused", "scheduled", "buffers", "llvm"
+_SCRIPTED = "transform.with_named_sequence"
 SIGNATURE, STAGE, WORKSPACE = "mxforge.signature", "mxforge.stage", "mxforge.workspace"
 
 STAGES = {
     LINALG: "func.func(stablehlo-legalize-to-linalg),stablehlo-convert-to-signless,canonicalize,cse",
     FUSED: (
-        "canonicalize,cse,linalg-generalize-named-ops,linalg-fuse-elementwise-ops,canonicalize,cse,"
+        "canonicalize,cse,linalg-fold-unit-extent-dims,linalg-fuse-elementwise-ops,canonicalize,cse,"
         "eliminate-empty-tensors"
     ),
+    SCHEDULED: "func.func(canonicalize,cse)",
     _BUFFERS: (
         "one-shot-bufferize{bufferize-function-boundaries=true allow-return-allocs-from-loops=true "
         "function-boundary-type-conversion=identity-layout-map},"
         "func.func(buffer-hoisting,buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse"
     ),
-    "loops": "func.func(convert-linalg-to-parallel-loops),convert-scf-to-openmp,canonicalize,cse",
+    "loops": (
+        "func.func(convert-linalg-to-loops),scf-forall-to-parallel,convert-scf-to-openmp,canonicalize,cse,"
+        "convert-vector-to-scf{full-unroll=true},canonicalize,cse"
+    ),
     LLVM: (
         "lower-affine,expand-strided-metadata,lower-affine,arith-expand{include-bf16=true},convert-scf-to-cf,"
-        "convert-math-to-llvm,convert-math-to-libm,"
+        "convert-vector-to-llvm,convert-ub-to-llvm,convert-math-to-llvm,convert-math-to-libm,"
         "finalize-memref-to-llvm,convert-arith-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},"
         "convert-cf-to-llvm,convert-index-to-llvm,convert-openmp-to-llvm,reconcile-unrealized-casts,canonicalize,cse"
     ),
@@ -68,12 +74,12 @@ def translate(upstream: Upstream, module: Any, symbol: str, target: MlirTarget, 
         upstream.run(f"builtin.module({pipeline})", module)
         context.dump("pipeline", "mlir", str(module))
     else:
-        advance(upstream, module, LLVM, context)
+        advance(upstream, module, LLVM, target, context)
     text = upstream.llvm.translate_module_to_llvmir(module.operation)
     return Lowered(linked(text, symbol, target), workspace_of(module))
 
 
-def advance(upstream: Upstream, module: Any, until: str, context: Context) -> None:
+def advance(upstream: Upstream, module: Any, until: str, target: MlirTarget, context: Context) -> None:
     """Lower a module, in place, from the stage at which it is to a later one."""
     ir, attributes = upstream.ir, module.operation.attributes
     names = [STABLEHLO, *STAGES]
@@ -82,6 +88,8 @@ def advance(upstream: Upstream, module: Any, until: str, context: Context) -> No
     for stage in names[names.index(stage_of(module)) + 1 : names.index(until) + 1]:
         if stage == LINALG:
             legalize(upstream, module)
+        if stage == SCHEDULED:
+            apply_script(upstream, module, schedule(upstream, module, target))
         if stage == _BUFFERS:
             choose_destinations(upstream, main_of(module))
         upstream.run(f"builtin.module({STAGES[stage]})", module)
@@ -94,6 +102,21 @@ def advance(upstream: Upstream, module: Any, until: str, context: Context) -> No
             attributes[WORKSPACE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), workspace)
         attributes[STAGE] = ir.StringAttr.get(stage)
         context.dump(stage, "mlir", str(module))
+
+
+def apply_script(upstream: Upstream, module: Any, script: str) -> None:
+    """Let the interpreter of the transform dialect run a script on a module."""
+    if not script:
+        return
+    parsed = upstream.ir.Module.parse(script)
+    module.operation.attributes[_SCRIPTED] = upstream.ir.UnitAttr.get()
+    for op in list(parsed.body.operations):
+        module.body.append(op)
+    upstream.run("builtin.module(transform-interpreter)", module)
+    for op in list(module.body.operations):
+        if op.operation.name == "transform.named_sequence":
+            op.erase()
+    del module.operation.attributes[_SCRIPTED]
 
 
 def stage_of(module: Any) -> str:

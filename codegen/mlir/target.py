@@ -7,13 +7,26 @@ from typing import TYPE_CHECKING, Self
 
 from ...ir.lazy_dataclass import dataclass
 from ...ir.settings import settings
-from ...ir.target import ConvSizes
+from ...ir.target import BlockedLayout, ConvSizes
+from ...ir.types import DType
 from ..llvm.target import CpuTarget
 
 if TYPE_CHECKING:
     from ...ir.graph import Graph
     from ...passes.manager import Context, Pass
     from .emitter import MlirEmitter
+
+
+_CHANNELS_LAST = BlockedLayout(
+    block=None,
+    dtypes=frozenset({DType.F32}),
+    weights=False,
+    halos=False,
+    copy=2,
+    across=2,
+    window_gradient=100,
+)
+"""The costs are estimates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +43,9 @@ class MlirTarget(CpuTarget):
         return "mlir"
 
     @property
-    def blocked_layout(self) -> None:
-        """All memory is row-major."""
-        return None
+    def blocked_layout(self) -> BlockedLayout:
+        """Channels-last, so that the vectors of every inner loop are along channels."""
+        return _CHANNELS_LAST
 
     def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
         return 1
@@ -42,11 +55,9 @@ class MlirTarget(CpuTarget):
 
     @property
     def passes(self) -> tuple[Pass, ...]:
-        from ...passes.lower_regions import LowerRegions
-        from ...passes.pipeline import FOR_MODULES
-        from .outline import Outline
+        from .passes import FOR_MODULES
 
-        return (*FOR_MODULES, LowerRegions(before=FOR_MODULES, after=(Outline(),)), Outline())
+        return FOR_MODULES
 
     @property
     def identity(self) -> str:

@@ -10,6 +10,9 @@ from .reductions import NARROW
 from .text import Text
 from .writer import Val, integers, pairs
 
+Orders = Sequence[Sequence[int]]
+"""The permutations of the axes of a convolution's operands and of its result from the orders that `core.conv` has."""
+
 
 def _accumulated(op: Dot | Conv | ConvWeightGradient, x: Val) -> DType:
     accumulator = None if isinstance(op, ConvWeightGradient) else op.accumulator
@@ -42,12 +45,18 @@ def _convolution(
     result: TensorType,
     padding: Sequence[tuple[int, int]],
     counts: tuple[int, int],
+    orders: Orders = (),
+    /,
     **steps: Sequence[int],
 ) -> Val:
     """A convolution of images (N, C, *s) with filters (O, C / groups, *k); `counts` are its groups and batch groups."""
-    spatial = "".join(f", {k}" for k in range(x.type.rank - 2))
+    spatial = [str(k) for k in range(x.type.rank - 2)]
+    axes = [[*first, *spatial] for first in ("bf", "oi", "bf")]
+    images, filters, results = (
+        ", ".join(of[k] for k in order) for of, order in zip(axes, orders or [range(x.type.rank)] * 3, strict=True)
+    )
     attributes = {
-        "dimension_numbers": f"#stablehlo.conv<[b, f{spatial}]x[o, i{spatial}]->[b, f{spatial}]>",
+        "dimension_numbers": f"#stablehlo.conv<[{images}]x[{filters}]->[{results}]>",
         "padding": pairs(padding),
         **{name: integers(values) for name, values in steps.items()},
         "feature_group_count": f"{counts[0]} : i64",
@@ -58,10 +67,15 @@ def _convolution(
 
 
 def conv(t: Text, op: Conv, types: Sequence[TensorType], x: Val, w: Val) -> Sequence[Val]:
-    result = TensorType(types[0].shape, _accumulated(op, x))
+    return [convolution(t, op, types[0], x, w)]
+
+
+def convolution(t: Text, op: Conv, type: TensorType, x: Val, w: Val, orders: Orders = ()) -> Val:
+    """The result of a convolution of this type."""
+    result = TensorType(type.shape, _accumulated(op, x))
     steps = {"window_strides": op.strides, "lhs_dilation": op.lhs_dilation, "rhs_dilation": op.rhs_dilation}
-    convolved = _convolution(t, x, w, result, op.padding, (op.groups, op.batch_groups), **steps)
-    return [t.convert(convolved, types[0].dtype)]
+    convolved = _convolution(t, x, w, result, op.padding, (op.groups, op.batch_groups), orders, **steps)
+    return t.convert(convolved, type.dtype)
 
 
 def conv_weight_gradient(t: Text, op: ConvWeightGradient, types: Sequence[TensorType], x: Val, g: Val) -> Sequence[Val]:

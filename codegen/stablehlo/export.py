@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ...ir.attributes import quote
 from ...ir.dialects.core import (
     ArgReduce,
     Call,
     Cond,
+    Conv,
     CoreBuilder,
     Fused,
     HostCallback,
     Primitive,
     Scan,
+    Transpose,
     While,
 )
 from ...ir.dialects.core.primitive import Array
@@ -21,6 +24,7 @@ from ...ir.graph import Graph, GraphError, Node, Value
 from ...ir.printer import location_text
 from ...ir.symbolic import is_symbolic
 from ...ir.types import DType, TensorType
+from .contractions import convolution
 from .rules import RULES
 from .text import Text
 from .writer import Body, NoForm, Val, integers, type_text, types_text
@@ -70,6 +74,14 @@ def stablehlo_text(
     return "".join((head, *text.pieces, last))
 
 
+def _transposed(value: Value) -> tuple[Value, Sequence[int]]:
+    """The value of which this one is a transpose, and the permutation from this one to it; itself if it is none."""
+    if value.node is None or not isinstance(value.node.op, Transpose):
+        return value, range(value.type.rank)
+    permutation = value.node.op.permutation
+    return value.node.inputs[0], sorted(range(len(permutation)), key=permutation.__getitem__)
+
+
 def _named(name: str) -> str:
     """The attributes of an argument or a result with a name."""
     return f" {{{NAME} = {quote(name)}}}" if name else ""
@@ -85,10 +97,15 @@ class _Exporter:
         """The results of a graph on operands."""
         values: dict[Value, Val] = dict(zip(graph.inputs, operands, strict=True))
         around = self.text.where
+        users = graph.users() if any(isinstance(node.op, Conv) for node in graph.nodes) else {}
         for node in graph.nodes:
             self.text.where = location_text(node.name, node.location) or around
-            results = self._located(node, [values[v] for v in node.inputs])
-            values.update(zip(node.outputs, results, strict=True))
+            if isinstance(node.op, Conv):
+                result, computed = self._convolution(graph, node, node.op, values, users)
+                values[result] = computed
+            elif node.outputs[0] not in values:  # else it is the result of a convolution
+                results = self._located(node, [values[v] for v in node.inputs])
+                values.update(zip(node.outputs, results, strict=True))
         self.text.where = around
         return [values[v] for v in graph.outputs]
 
@@ -117,6 +134,20 @@ class _Exporter:
                 return rule(self.text, op, types, *operands)
             case _:
                 raise GraphError(f"{node.describe()}: {op.name} has no form in StableHLO")
+
+    def _convolution(
+        self, graph: Graph, node: Node, op: Conv, values: Mapping[Value, Val], users: Mapping[Value, Any]
+    ) -> tuple[Value, Val]:
+        """The value that a convolution computes, with its text. Transposes of its operands and of its result are part
+        of it: it takes axes in any order."""
+        (result,) = node.outputs
+        sources, orders = zip(*(_transposed(v) for v in node.inputs), strict=True)
+        readers = [user for user, _ in users[result]]
+        order: Sequence[int] = range(result.type.rank)
+        if len(readers) == 1 and isinstance(readers[0].op, Transpose) and result not in graph.outputs:
+            order, (result,) = readers[0].op.permutation, readers[0].outputs
+        x, w = (values[v] for v in sources)
+        return result, convolution(self.text, op, result.type.with_layout(None), x, w, (*orders, order))
 
     def _cond(self, op: Cond, types: Sequence[TensorType], operands: Sequence[Val]) -> Sequence[Val]:
         pred, *rest = operands

@@ -1,0 +1,75 @@
+"""Contractions of any extents through upstream MLIR: tiles in registers, what they leave over, and parallel pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from mxforge.codegen.driver import compile_graph
+from mxforge.codegen.llvm.target import AVX2
+from mxforge.codegen.mlir.target import MlirTarget
+from mxforge.ir.dialects.core import Conv, CoreBuilder, evaluate_graph
+from mxforge.ir.graph import Value
+from mxforge.ir.scalar import ReduceOp
+from mxforge.ir.types import DType, TensorType
+from mxforge.runtime.devices import HOST
+
+pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
+
+PRODUCTS = [(1, 1, 1), (1, 300, 70), (3, 5, 7), (17, 64, 33), (13, 40, 100), (64, 9, 16), (50, 30, 1)]
+"""Rows, inner extent and columns."""
+
+CONVOLUTIONS = [
+    # channels, filters, height, window, stride, dilation, groups
+    (8, 16, 7, 3, 1, 1, 1),
+    (5, 33, 9, 3, 2, 1, 1),
+    (3, 17, 12, 5, 2, 1, 1),
+    (16, 8, 6, 1, 1, 1, 1),
+    (16, 16, 11, 3, 1, 2, 16),
+    (12, 12, 8, 3, 2, 1, 12),
+    (8, 12, 5, 3, 1, 1, 2),
+]
+
+
+def compare(b: CoreBuilder, results: list[Value], threads: int) -> None:
+    """Compare a graph's results with the definition, on this machine with so many threads and on a CPU of AVX2."""
+    graph = b.build(results)
+    rng = np.random.default_rng(1)
+    arrays = [rng.normal(size=v.type.shape).astype(v.type.dtype.numpy) for v in graph.inputs]
+    expected = evaluate_graph(graph, arrays)
+    for cpu in (HOST.target_for(threads), AVX2):
+        executable = HOST.load(compile_graph(graph, MlirTarget.of(cpu)))
+        computed: list[np.ndarray[Any, Any]] = [np.empty(t.shape, t.dtype.numpy) for t in graph.output_types()]
+        executable.run([a.ctypes.data for a in arrays], [r.ctypes.data for r in computed])
+        for result, known in zip(computed, expected, strict=True):
+            np.testing.assert_allclose(result, known, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_products(threads: int) -> None:
+    b = CoreBuilder("products")
+    results: list[Value] = []
+    for m, k, n in PRODUCTS:
+        for dtype in (DType.F32, DType.F64):
+            x, w = (b.input(TensorType(shape, dtype)) for shape in ((m, k), (k, n)))
+            results.append(b.tanh(b.dot(x, w, (), (), (1,), (0,))))
+    x, w = (b.input(TensorType(shape, DType.F32)) for shape in ((3, 20, 8), (3, 8, 35)))
+    results.append(b.dot(x, w, (0,), (0,), (2,), (1,)))
+    results.append(b.dot(x, b.input(TensorType((35, 8), DType.F32)), (), (), (2,), (1,)))
+    compare(b, results, threads)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_convolutions(threads: int) -> None:
+    b = CoreBuilder("convolutions")
+    results: list[Value] = []
+    for channels, filters, height, window, stride, dilation, groups in CONVOLUTIONS:
+        x = b.input(TensorType((2, channels, height, height + 1), DType.F32))
+        w = b.input(TensorType((filters, channels // groups, window, window), DType.F32), parameter=groups == 1)
+        pad = dilation * (window // 2)
+        op = Conv((stride, stride), ((pad, pad),) * 2, (1, 1), (dilation, dilation), groups)
+        y = b.add_node(op, x, w)
+        results += [y, b.tanh(b.add(y, 1.0))]
+        results.append(b.reduce_window(ReduceOp.MAX, y, (1, 1, 3, 3), (1, 1, 2, 2), ((0, 0), (0, 0), (1, 1), (1, 1))))
+    compare(b, results, threads)
