@@ -75,4 +75,4 @@ def _array(attribute: Any) -> Array:
     shape = ir.RankedTensorType(attribute.type).shape
     if str(ir.RankedTensorType(attribute.type).element_type) == "i1":
         return np.array([bool(x) for x in ir.DenseIntElementsAttr(attribute)], np.bool_).reshape(shape)
-    return np.broadcast_to(np.array(attribute), shape)
+    return np.array(np.broadcast_to(np.array(attribute), shape))

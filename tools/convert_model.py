@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         from .convert_stablehlo import convert_to_stablehlo
 
         check_target(target)
-        return convert_to_stablehlo(target, *model_and_types(options, "StableHLO files"), options)
+        return convert_to_stablehlo(target, _model(options, "StableHLO files"), options)
     raise UsageError(f"{target}: give a .params, .npz, .safetensors, .json, .onnx, .mlir or .mlirbc file")
 
 
@@ -53,16 +53,25 @@ def _refuse_options(options: argparse.Namespace, suffix: str) -> None:
         raise UsageError(f"--{name} is only for .onnx, .mlir and .mlirbc files")
     if options.verify and suffix != ".onnx":
         raise UsageError("--verify is only for .onnx files")
-    if options.dynamic_batch and suffix not in _STABLEHLO:
-        raise UsageError("--dynamic-batch is only for .mlir and .mlirbc files")
-    if options.stablehlo_version is not None and suffix != _PORTABLE:
-        raise UsageError("--stablehlo-version is only for .mlirbc files")
+    _refuse_stablehlo_options(options, suffix)
     if suffix not in (_PARAMS, *FORMATS) and (options.plain_names or options.symbol):
         raise UsageError("--plain-names and --symbol are only for files of parameters")
     if options.plain_names and options.symbol:
         raise UsageError("--plain-names and --symbol contradict each other")
     if options.symbol is not None and not options.symbol.is_file():
         raise ToolError(f"{options.symbol}: no such file")
+
+
+def _refuse_stablehlo_options(options: argparse.Namespace, suffix: str) -> None:
+    """UsageError for options of StableHLO that do not apply."""
+    for name in ("dynamic-batch", "training") if suffix not in _STABLEHLO else ():
+        if getattr(options, name.replace("-", "_")):
+            raise UsageError(f"--{name} is only for .mlir and .mlirbc files")
+    for name in ("loss", "optimizer", "learning-rate", "optimizer-params") if not options.training else ():
+        if getattr(options, name.replace("-", "_")) is not None:
+            raise UsageError(f"--{name} is only for training steps (--training)")
+    if options.stablehlo_version is not None and suffix != _PORTABLE:
+        raise UsageError("--stablehlo-version is only for .mlirbc files")
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
@@ -142,19 +151,19 @@ def _convert_symbol(source: str, target: Path) -> int:
 # --- ONNX -------------------------------------------------------------------------------------------------------------
 
 
-def model_and_types(options: argparse.Namespace, what: str) -> tuple[Model, dict[str, TensorType]]:
-    """The model that is written as a file of another format, and the types of its data."""
+def _model(options: argparse.Namespace, what: str) -> Model:
+    """The model that is written as a file of another format."""
     files = find_model(options.source, options.epoch, options.params)
     if files.compiled is not None:
         raise UsageError(f"{options.source}: is a folder; {what} are made of a -symbol.json file and its parameters")
-    model = load_model(files)
-    require_parameters(model, options.shapes, options.allow_missing)
-    return model, dict(data_types(model, options.shapes))
+    return load_model(files)
 
 
 def _convert_to_onnx(target: Path, options: argparse.Namespace) -> int:
     check_target(target)
-    model, types = model_and_types(options, "ONNX files")
+    model = _model(options, "ONNX files")
+    require_parameters(model, options.shapes, options.allow_missing)
+    types = data_types(model, options.shapes)
     print(f"wrote {counted(write_onnx(model, types, target), 'node')} to {target}")
     return _verify(model, target, types) if options.verify else 0
 

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..codegen.dynamic_batch import dynamic_batch_text
 from ..codegen.stablehlo.export import stablehlo_text
 from ..codegen.stablehlo.upstream import UpstreamError, portable_artifact
 from ..frontend.artifacts import write_atomically
+from ..frontend.base import MXNetError
+from ..frontend.optimizer import Optimizer, create
+from ..frontend.training_step import TrainingStep, with_loss
 from ..ir.graph import Graph, GraphError
+from ..ir.suggestions import suggestion
 from ..ir.target import REFERENCE
-from ..ir.types import TensorType
 from ..passes.manager import Context, run_passes
 from ..passes.pipeline import FOR_REFERENCE
 from .errors import ToolError, UsageError
 from .inspect_text import counted
-from .models import Model, model_graph
+from .models import Model, data_types, model_graph
+from .parameters import parameter_names, require_parameters
 
 PORTABLE = ".mlirbc"
 
 
-def convert_to_stablehlo(
-    target: Path, model: Model, types: Mapping[str, TensorType], options: argparse.Namespace
-) -> int:
-    """Write a model for inputs of these types; returns status 0."""
+def convert_to_stablehlo(target: Path, model: Model, options: argparse.Namespace) -> int:
+    """Write a model, or a training step of it; returns status 0."""
     try:
-        text = _prediction(model, types, options.dynamic_batch)
+        text = (_training_step if options.training else _prediction)(model, options)
         is_portable = target.suffix.lower() == PORTABLE
         content = portable_artifact(text, options.stablehlo_version) if is_portable else text.encode()
-    except (GraphError, UpstreamError) as error:
+    except (GraphError, MXNetError, UpstreamError) as error:
         raise ToolError(str(error)) from None
     write_atomically(target, content)
     operations = text.count('"stablehlo.') + text.count('"chlo.')
@@ -38,19 +41,48 @@ def convert_to_stablehlo(
     return 0
 
 
-def _prediction(model: Model, types: Mapping[str, TensorType], dynamic_batch: bool) -> str:
+def _prediction(model: Model, options: argparse.Namespace) -> str:
     """The outputs of the model as a function of its data. Its parameters are constants."""
-    graph, results = model_graph(model, types), model.symbol.list_outputs()
+    require_parameters(model, options.shapes, options.allow_missing)
+    graph, results = model_graph(model, data_types(model, options.shapes)), model.symbol.list_outputs()
     values = {i: model.parameters[v.name] for i, v in enumerate(graph.inputs) if v.name in model.parameters}
     constants = {i: array._memory() for i, array in values.items()}
-    if dynamic_batch:
-        return dynamic_batch_text(graph, _batched(graph, constants), _lowered, constants, results)
+    if options.dynamic_batch:
+        data = [i for i in range(len(graph.inputs)) if i not in constants]
+        return dynamic_batch_text(graph, _batched(graph, data), _lowered, constants, results)
     return stablehlo_text(_lowered(graph), constants, results)
 
 
-def _batched(graph: Graph, constants: Collection[int]) -> list[int]:
+def _training_step(model: Model, options: argparse.Namespace) -> str:
+    """The losses and the new states as a function of the states and the data; see `TrainingStep`."""
+    known = parameter_names(model)
+    if options.loss is not None:
+        model = replace(model, symbol=with_loss(model.symbol, options.loss, "label"))
+    types = {**model.types, **data_types(model, options.shapes)}
+    trained = [n for n in model.symbol.list_arguments() if n in model.parameters or n in known]
+    trained = [name for name in trained if name not in options.shapes]
+    step = TrainingStep(model.symbol, types, trained, _optimizer(options), mean=options.loss is None)
+    if not options.dynamic_batch:
+        return stablehlo_text(step.lower(step.graph), None, step.results)
+    data = [i for i, v in enumerate(step.graph.inputs) if v.name in step.data]
+    return dynamic_batch_text(step.graph, _batched(step.graph, data), step.lower, None, step.results)
+
+
+def _optimizer(options: argparse.Namespace) -> Optimizer:
+    """UsageError for an unknown optimizer, and for numbers that it does not take."""
+    name, numbers = options.optimizer or "sgd", dict(options.optimizer_params or {})
+    if options.learning_rate is not None:
+        numbers["learning_rate"] = options.learning_rate
+    if name.lower() not in Optimizer.opt_registry:
+        raise UsageError(f"--optimizer: {name!r} is unknown.{suggestion(name, Optimizer.opt_registry)}")
+    try:
+        return create(name, **numbers)
+    except TypeError as error:
+        raise UsageError(f"--optimizer-params: {error}") from None
+
+
+def _batched(graph: Graph, data: Sequence[int]) -> Sequence[int]:
     """The positions of the data. UsageError if its first extents differ."""
-    data = [i for i in range(len(graph.inputs)) if i not in constants]
     sizes = {graph.inputs[i].type.shape[:1] for i in data}
     if len(sizes) > 1 or () in sizes:
         shapes = ", ".join(f"{graph.inputs[i].name} {graph.inputs[i].type.shape}" for i in data)

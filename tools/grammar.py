@@ -20,6 +20,10 @@ from .tune.grammar import TUNE_EXAMPLES, add_tuning, fill_tune
 
 CPUS = ("host", "x86-64-v3", "x86-64-v4")
 WEIGHTS = ("f32", "bf16")
+LOSSES = (
+    *("l1", "l2", "huber", "hinge", "squared_hinge", "logistic"),
+    *("softmax_cross_entropy", "sigmoid_binary_cross_entropy", "kl_div", "poisson_nll"),
+)
 PRESETS = ("imagenet", "insightface", "ssd")
 _SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*|\d+(x\d+)+)?(:(?P<dtype>[a-z]+\d*))?")
 _ANY_SHAPE = re.compile(r"[^-=/][^=/]*=\d[^/]*")
@@ -53,6 +57,8 @@ examples:
   mxforge convert old-symbol.json new-symbol.json
   mxforge convert resnet50 resnet50.onnx --input-shape data=1,3,224,224 --verify
   mxforge convert resnet50 resnet50.mlir --input-shape data=1,3,224,224 --dynamic-batch
+  mxforge convert net step.mlir --input-shape data=32,784 label=32 --training --loss softmax_cross_entropy \
+      --optimizer adam --learning-rate 0.001
 """
 _EXEC_EXAMPLES = """\
 examples:
@@ -125,6 +131,15 @@ def numbers(text: str) -> tuple[float, ...]:
         return tuple(float(n) for n in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 0.485,0.456,0.406") from None
+
+
+def named_numbers(text: str) -> dict[str, float]:
+    """`NAME=X,NAME=X,...`."""
+    parts = [part.partition("=") for part in text.split(",")]
+    try:
+        return {name: float(value) for name, _, value in parts}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=X,... (such as momentum=0.9,wd=1e-4)") from None
 
 
 def image_size(text: str) -> tuple[int, int]:
@@ -338,6 +353,16 @@ def _fill_convert(parser: argparse.ArgumentParser) -> None:
     models.add_argument("--verify", action="store_true", help="compare an ONNX file with ONNX Runtime on random inputs")
     text = "write StableHLO for any batch size: the first extent of each input is unknown, and --input-shape gives any"
     models.add_argument("--dynamic-batch", action="store_true", help=text)
+    steps = parser.add_argument_group(
+        "training steps", "StableHLO of a step: the loss, its gradients, and the updates of parameters and states."
+    )
+    steps.add_argument("--training", action="store_true", help="write a training step instead of a prediction")
+    text = "the loss of the model's output and an input `label` (default: the model's outputs are losses)"
+    steps.add_argument("--loss", choices=LOSSES, help=text)
+    steps.add_argument("--optimizer", metavar="NAME", help="an optimizer of mxnet (default: sgd)")
+    steps.add_argument("--learning-rate", type=positive_number, metavar="X", help="its learning rate")
+    text = "further numbers of the optimizer, such as momentum=0.9,wd=1e-4"
+    steps.add_argument("--optimizer-params", type=named_numbers, metavar="NAME=X,...", help=text)
     text = "the version of StableHLO whose readers understand the .mlirbc file; requires the package torch-mlir"
     models.add_argument("--stablehlo-version", metavar="VERSION", help=text)
 

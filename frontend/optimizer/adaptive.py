@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...ir.scalar import ScalarOp
 from ..ndarray import NDArray
 from .base import Optimizer, register, zeros_like
+from .graph_numbers import GraphNumber, root
 from .one_update import OneUpdate
 
 
-def _correction(beta: float, t: int) -> float:
+def _correction(beta: float, t: Any) -> Any:
     """1 - beta^t in float32, as MXNet's operators compute it."""
+    if isinstance(t, GraphNumber):
+        power = t.apply(ScalarOp.POW, float(np.float32(beta)), t).single()
+        return t.apply(ScalarOp.SUB, 1.0, power).single()
     return float(np.float32(1) - np.power(np.float32(beta), np.float32(t)))
 
 
@@ -58,7 +62,7 @@ class Adam(Optimizer):
         return zeros_like(weight, stype), zeros_like(weight, stype)
 
     def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
-        lr *= math.sqrt(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
+        lr *= root(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
         own = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
         return {**self._gradient_numbers(lr, wd), **own}
 

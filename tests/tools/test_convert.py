@@ -187,6 +187,42 @@ def test_what_a_dynamic_batch_requires(mxforge: Any, convnet: Path, tmp_path: Pa
     assert done.status == 2 and "the first extents of the inputs differ: a (2, 3), b (3, 2)" in done.err
 
 
+def test_a_training_step(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    """From a model with parameters, and from its symbol alone; the loss of the first step is that of the model."""
+    pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
+    from stablehlo_judge import evaluated
+
+    symbol = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+    symbol.save(str(tmp_path / "net-symbol.json"))
+    weights = {"fc_weight": mx.nd.ones((3, 4)), "fc_bias": mx.nd.zeros(3)}
+    command = "--input-shape", "data=2,4", "label=2,3", "--training", "--loss", "l2"
+    adam = "--optimizer", "adam", "--learning-rate", "0.1"
+    assert mxforge("convert", tmp_path / "net", tmp_path / "a.mlir", *command, *adam).status == 0
+    mx.nd.save(str(tmp_path / "net-0000.params"), {f"arg:{name}": array for name, array in weights.items()})
+    assert mxforge("convert", tmp_path / "net", tmp_path / "b.mlir", *command, *adam).status == 0
+    text = (tmp_path / "a.mlir").read_text()
+    assert text == (tmp_path / "b.mlir").read_text()
+    results = text.partition("->")[2]
+    for name in ("fc_weight", "fc_bias", "fc_weight_mean", "fc_bias_var", "update_count"):
+        assert text.count(f'{{mxforge.name = "{name}"}}') == 2 and f'"{name}"' in results
+    zeros = [np.zeros((3, 4), np.float32)] * 2 + [np.zeros(3, np.float32)] * 2
+    data, label = np.full((2, 4), 0.5, np.float32), np.zeros((2, 3), np.float32)
+    operands = [a.asnumpy() for a in weights.values()]
+    loss, weight, *_, count = evaluated(text, *operands, *zeros, np.array(0, np.int32), data, label)
+    assert loss == [2.0] and count == 1
+    np.testing.assert_allclose(weight, np.full((3, 4), 0.9), 1e-6)
+    for wrong, message in (
+        (("--optimizer", "sgdd"), "'sgdd' is unknown. Did you mean 'sgd'?"),
+        (("--optimizer", "lars"), "LARS cannot be part of an exported step"),
+        (("--optimizer-params", "mom=1"), "'mom'"),
+        (("--optimizer-params", "momentum"), "is not NAME=X"),
+    ):
+        done = mxforge("convert", tmp_path / "net", tmp_path / "c.mlir", *command, *wrong)
+        assert done.status != 0 and message in done.err
+    assert mxforge("convert", tmp_path / "net", tmp_path / "c.mlir", *command[:3], *adam).status == 2
+    assert mxforge("convert", tmp_path / "net", tmp_path / "c.onnx", *command[:3], "--training").status == 2
+
+
 @mx.operator.register("exported")
 class Exported(mx.operator.CustomOpProp):
     def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> mx.operator.CustomOp:
