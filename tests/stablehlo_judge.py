@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from mxforge.codegen.stablehlo.export import stablehlo_text
 from mxforge.codegen.stablehlo.upstream import Upstream
-from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph
 from mxforge.ir.types import DType, TensorType
+from single_results import in_float32
 
 Array = np.ndarray[Any, Any]
 
@@ -27,7 +27,7 @@ def verified(graph: Graph) -> str:
 
 def judged(graph: Graph, *arrays: Array) -> list[Array]:
     """The results of a graph by the interpreter. BF16 is float32."""
-    results = evaluated(stablehlo_text(_with_float32(graph)), *arrays)
+    results = evaluated(stablehlo_text(in_float32(graph)), *arrays)
     return [r.astype(_element(v.type.dtype)).reshape(v.type.shape) for r, v in zip(results, graph.outputs, strict=True)]
 
 
@@ -54,13 +54,6 @@ def refined(text: str, *arrays: Array) -> str:
 
 def _element(dtype: DType) -> Any:
     return np.float32 if dtype is DType.BF16 else dtype.numpy
-
-
-def _with_float32(graph: Graph) -> Graph:
-    """The graph with results in float32 that NumPy or the bindings cannot read."""
-    b = CoreBuilder(graph.name)
-    results = b.inline(graph, [b.input(v.type) for v in graph.inputs])
-    return b.build([b.cast(v, DType.F32) if v.type.dtype in (DType.BF16, DType.F16) else v for v in results])
 
 
 def _attribute(array: Array, dtype: DType) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from mxforge.ir.graph import Graph, GraphError
 from mxforge.ir.registry import find_dialect
 from mxforge.ir.scalar import ScalarOp, result_dtype
 from mxforge.ir.types import DType, TensorType
-from mxforge.passes.eliminate import EliminateDeadCode
 from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.passes.pipeline import FOR_REFERENCE
 from mxforge.tools.inputs import random_arrays
@@ -36,6 +34,7 @@ from mxforge.tools.models import data_types, load_model, model_graph
 from printed_graphs import every_primitive
 
 pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
+from single_results import numbers_for, single_results
 from stablehlo_judge import judged, verified
 
 FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
@@ -58,25 +57,6 @@ def test_upstream_accepts_every_primitive() -> None:
     assert 'loc("a"("odd place"))' in text and "mxforge.symmetric_eigen" in text
 
 
-def results_of(graph: Graph) -> list[Graph]:
-    """A graph for each result that can be interpreted. Loops that never end are left out."""
-    found: list[Graph] = []
-    for value in graph.outputs:
-        alone = replace(graph, outputs=(value,), updates=(), private=frozenset[int]())
-        alone = EliminateDeadCode().run(alone, Context(AVX512))
-        if not any(isinstance(node.op, UNSUPPORTED) for node in alone.nodes) and alone.nodes:
-            found.append(alone)
-    return found
-
-
-def numbers_for(types: Any, seed: int = 0) -> list[Any]:
-    rng = np.random.default_rng(seed)
-    made = [
-        np.abs(rng.standard_normal(t.shape)) * 3 if t.dtype.is_float else rng.integers(0, 99, t.shape) for t in types
-    ]
-    return [a.astype(t.dtype.numpy) for a, t in zip(made, types, strict=True)]
-
-
 def assert_agrees(graph: Graph, arrays: list[Any], tolerance: float = 1e-5) -> None:
     for ours, theirs, value in zip(evaluate_graph(graph, arrays), judged(graph, *arrays), graph.outputs, strict=True):
         if value.type.dtype.is_float:
@@ -86,7 +66,7 @@ def assert_agrees(graph: Graph, arrays: list[Any], tolerance: float = 1e-5) -> N
 
 
 def test_the_interpreter_agrees_on_every_primitive() -> None:
-    graphs = results_of(every_primitive())
+    graphs = single_results(every_primitive(), UNSUPPORTED)
     assert len(graphs) > 50
     for graph in graphs:
         try:
