@@ -69,14 +69,14 @@ class Compilations:
     def __init__(self, target: Cpu, *, optimize: int = 1) -> None:
         self._target, self._optimize = target, optimize
         self._count = 0
-        self._waiting: deque[tuple[int, str]] = deque()
+        self._waiting: deque[tuple[int, str, int]] = deque()
         self._found: dict[int, bytes] = {}
         self._errors: list[BaseException] = []
         self._threads: list[Thread] = []
 
-    def add(self, ir_text: str) -> None:
-        """Add a module, which `begin` or `objects` compiles."""
-        self._waiting.append((self._count, ir_text))
+    def add(self, ir_text: str, optimize: int | None = None) -> None:
+        """Add a module, which `begin` or `objects` compiles, perhaps at another level than the others."""
+        self._waiting.append((self._count, ir_text, self._optimize if optimize is None else optimize))
         self._count += 1
 
     def begin(self) -> None:
@@ -106,13 +106,13 @@ class Compilations:
 
     def _work(self) -> None:
         try:
-            for number, ir_text in iter(self._next, None):
+            for number, ir_text, optimize in iter(self._next, None):
                 with _llvm():
-                    self._found[number] = _object(ir_text, self._target, self._optimize)
+                    self._found[number] = _object(ir_text, self._target, optimize)
         except BaseException as error:
             self._errors.append(error)
 
-    def _next(self) -> tuple[int, str] | None:
+    def _next(self) -> tuple[int, str, int] | None:
         try:
             return self._waiting.popleft()
         except IndexError:
@@ -285,6 +285,7 @@ def _run_default_passes(module: binding.ModuleRef, machine: binding.TargetMachin
     from .library import binding
 
     options = binding.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = vectorize
+    options.loop_vectorization = options.slp_vectorization = vectorize
+    options.loop_unrolling = False
     builder = binding.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)

@@ -11,10 +11,9 @@ from ...ir.graph import GraphError, Node
 from ...ir.hashing import trace_hash
 from ...passes.manager import Context
 from ..emission import Emission, LaunchSpec
-from ..llvm.compile import Compilations, emit_assembly
-from ..observe import observe_text
 from ..stablehlo.export import stablehlo_text
 from ..stablehlo.upstream import UpstreamError
+from .objects import compile_pieces
 from .pipeline import lower_module
 
 if TYPE_CHECKING:
@@ -22,12 +21,8 @@ if TYPE_CHECKING:
     from ...ir.types import TensorType
     from ..chains import ChainedKernel
     from ..emission import Packing
+    from .link import Piece
     from .target import MlirTarget
-
-OPTIMIZE = 3
-"""LLVM's level; see `compile_object`."""
-
-_ASSEMBLY = 5  # level of MXFORGE_DEBUG from which assembly is printed
 
 
 class MlirEmitter:
@@ -37,7 +32,7 @@ class MlirEmitter:
 
     def __init__(self, target: MlirTarget, context: Context) -> None:
         self.target, self.context = target, context
-        self.texts: dict[str, str] = {}
+        self.pieces: dict[str, Piece] = {}
         self.emissions: dict[str, Emission] = {}
 
     def nested(self) -> MlirEmitter:
@@ -55,24 +50,13 @@ class MlirEmitter:
             except UpstreamError as error:
                 raise GraphError(f"upstream MLIR cannot compile {node.describe()}: {error}") from None
             self.context.trace.append(("mlir", time.perf_counter() - start))
-            self.texts[symbol] = lowered.text
-            self.context.dump(symbol, "ll", lowered.text)
+            self.pieces.update((piece.name, piece) for piece in lowered.pieces)
             self.emissions[symbol] = Emission((LaunchSpec(symbol, 1, 1),), lowered.workspace)
         return self.emissions[symbol]
 
     def code(self) -> tuple[bytes, ...]:
         """The objects of all functions."""
-        start = time.perf_counter()
-        compilations = Compilations(self.target, optimize=OPTIMIZE)
-        for text in self.texts.values():
-            compilations.add(text)
-        objects = compilations.objects()
-        self.context.trace.append(("llvm", time.perf_counter() - start))
-        if self.context.settings.debug >= _ASSEMBLY or self.context.settings.dump is not None:
-            for name, text in self.texts.items():
-                assembly = emit_assembly(text, self.target, optimize=OPTIMIZE)
-                observe_text(name, "s", assembly, _ASSEMBLY, self.context)
-        return tuple(objects)
+        return compile_pieces(list(self.pieces.values()), self.target, self.context)
 
     # -- what only emitters of kernels have: every primitive is part of a call
 

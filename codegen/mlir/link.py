@@ -1,21 +1,22 @@
-"""LLVM IR around a translated module: the entry of its launch, its parallel loops on the thread pool, and its
-mathematical functions.
+"""LLVM IR for the pieces of a translated module: the entry of its launch, and its parallel loops on the thread pool.
 
 MLIR translates a parallel loop to a function of OpenMP's interface, which the loop's thread calls for each member of a
 team: it asks for the range of its number, and computes it. Here the members are units of a launch of the thread pool
-(`codegen/llvm/pool.py`), which are as many as balance the load.
+(`codegen/llvm/pool.py`), which are as many as balance the load. These functions are named after their code, so that
+equal ones, of one program or of several, are compiled once.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
-import numpy as np
-
-from ...ir.dialects.core.numerics import round_bfloat16
+from ...ir.hashing import structural_hash
 from ..llvm.cpu import Cpu
 from ..llvm.pool import RUN
 from .math import with_functions
+from .numbers import with_plain_numbers
 
 _UNITS_OF_THREAD = 4
 """The units into which a parallel loop is divided, for each thread."""
@@ -28,18 +29,18 @@ _RANGE = re.compile(
     r"call void @__kmpc_for_static_init_8u\(ptr @\d+, i32 (\S+), i32 \d+, ptr \S+, ptr (\S+), ptr (\S+), .*\)"
 )
 _BARRIER = re.compile(r"call void @__kmpc_(?:barrier|for_static_fini)\(")
-_MEMBER = re.compile(r"define internal void @\S+\(ptr noalias (%\S+), ptr noalias %\S+?(?:, ptr %\S+)?\) .*{$")
-_MAIN = re.compile(r"define void @main\((.*?)\)")
-
-_FLOAT = re.compile(
-    r"\bf0x([0-9A-F]+)\b|(?<![\w.%@-])([+-]?(?:inf|(?:s|q)?nan(?:\(0x[0-9A-Fa-f]+\))?|\d+\.\d+(?:e[+-]\d+)?)(?!\w))"
+_MEMBER = re.compile(
+    r"define internal void (@main\.\.omp_par\S*?)\(ptr noalias (%\S+?), ptr noalias %\S+?(?:, ptr %\S+)?\) .*{$"
 )
-_NAN = re.compile(r"([+-]?)(s|q)?nan(?:\(0x([0-9A-Fa-f]+)\))?")
-_TYPE = re.compile(r"\b(half|bfloat|float|double)\b")
-_FORMATS = {"half": (">f2", "0xH"), "bfloat": (">f4", "0xR"), "float": (">f4", "0x"), "double": (">f8", "0x")}
-"""By type of LLVM, a format that holds its numbers and the prefix of their bits."""
-_FRACTIONS = {"half": (16, 10), "bfloat": (16, 7), "float": (32, 23), "double": (64, 52)}
-"""By type, its bits and those of its fraction."""
+_MAIN = re.compile(r"define void @main\((.*?)\)")
+_LOCAL = re.compile(r"%[\w.$-]+|^[\w.$-]+(?=:)", re.MULTILINE)
+_SYMBOL = re.compile(r"@[\w.$-]+")
+_DECLARED = re.compile(r"^(?:declare .*?(@[\w.$-]+)\(.*|(@[\w.$-]+) = .*)$", re.MULTILINE)
+_NOTES = re.compile(r", ![\w.]+ !\d+| #\d+(?= {$)| #\d+$|^;.*\n|\s+; preds = .*$", re.MULTILINE)
+"""Attributes, metadata and comments, whose numbers differ between modules."""
+_LOCATION = 'c";unknown;'
+"""A constant of OpenMP's interface that nothing reads here."""
+_VECTOR = re.compile(r"<\d+ x (?:float|double)>")
 
 _TEAM = """
 define internal void @mxf.fork(ptr %function, ptr %context) noinline nounwind {{
@@ -74,6 +75,10 @@ exit:
   ret void
 }}
 
+declare void @{run}(ptr, i64)
+"""
+
+_RANGE_CODE = """
 define internal void @mxf.range(i32 %number, ptr %lower, ptr %upper) alwaysinline nounwind {{
   %last = load i64, ptr %upper
   %count = add i64 %last, 1
@@ -91,78 +96,95 @@ define internal void @mxf.range(i32 %number, ptr %lower, ptr %upper) alwaysinlin
   store i64 %inclusive, ptr %upper
   ret void
 }}
-
-declare void @{run}(ptr, i64)
 """
 
 
-def linked(translated: str, symbol: str, cpu: Cpu) -> str:
-    """LLVM IR that defines `symbol`, the kernel that calls the function `main` of a translated module with the
-    pointers of its arguments."""
+class Piece(NamedTuple):
+    """LLVM IR that defines one function `name`, and the level of optimisation that it needs: code that MLIR vectorised
+    needs little."""
+
+    name: str
+    text: str
+    optimize: int
+
+
+def linked(translated: str, symbol: str, cpu: Cpu) -> list[Piece]:
+    """The pieces of a translated module. The first defines `symbol`, the kernel that calls the function `main` of the
+    module with the pointers of its arguments; the others are those that it calls."""
     units = _UNITS_OF_THREAD * cpu.threads if cpu.threads > 1 else 1
+    sizes = {"units": units, "units_less_one": units - 1, "run": RUN}
+    text = _NOTES.sub("", _on_pool(translated))
+    main = _MAIN.search(text)
+    assert main is not None
+    declarations = {match[1] or match[2]: match[0] for match in _DECLARED.finditer(text)}
+    members: dict[str, str] = {}
+    others: list[str] = []
+    for name, lines in _definitions(text.splitlines()):
+        if name is None:
+            others += lines
+        else:
+            members[name] = _renamed("\n".join(lines), name)
+    names = {old: f"@p_{structural_hash(cpu.lanes(), units, body)[:24]}" for old, body in members.items()}
+    pieces: dict[str, Piece] = {}
+    for old, body in members.items():
+        name = names[old]
+        used = [declarations[s] for s in dict.fromkeys(_SYMBOL.findall(body)) if s in declarations]
+        code = "\n".join([*used, body.replace("@member", name), _RANGE_CODE.format(**sizes)])
+        pieces[name] = Piece(name[1:], with_functions(code, cpu), 1 if _VECTOR.search(body) else 3)
+    rest = _SYMBOL.sub(lambda m: names.get(m[0], m[0]), "\n".join(others))
+    rest = rest.replace("define void @main(", "define internal void @main(", 1)
+    called = [f"declare void {name}(ptr, ptr, ptr)" for name in pieces]
+    team = [_TEAM.format(**sizes)] if pieces else []
+    entry = _entry(symbol, len([p for p in main[1].split(",") if p]))
+    return [Piece(symbol, with_functions("\n".join([*called, rest, *team, entry]), cpu), 3), *pieces.values()]
+
+
+def _on_pool(translated: str) -> str:
+    """The text with parallel loops on the pool, and floats as LLVM reads them."""
     lines: list[str] = []
     number = ""
     for line in translated.splitlines():
-        if line.startswith("declare") and "@__kmpc_" in line:
+        if _LOCATION in line or line.startswith("source_filename"):
+            continue
+        if line.startswith(("declare", "@", "%")) and ("@__kmpc_" in line or "%struct.ident_t" in line):
             continue
         if member := _MEMBER.match(line):
-            number = member[1]
+            number = member[2]
         if "@__kmpc_" in line:
             if _BARRIER.search(line):
                 continue
             line = _FORK.sub(lambda m: f"call void @mxf.fork(ptr {m[1]}, ptr {m[2] or 'null'})", line)
             line = _NUMBER.sub(f"load i32, ptr {number}", line)
             line = _RANGE.sub(r"call void @mxf.range(i32 \1, ptr \2, ptr \3)", line)
-        lines.append(_with_plain_numbers(line))
-    text = "\n".join(lines)
-    main = _MAIN.search(text)
-    assert main is not None
-    text = text.replace("define void @main(", "define internal void @main(", 1)
-    team = _TEAM.format(units=units, units_less_one=units - 1, run=RUN) if "@mxf.fork" in text else ""
-    return f"{with_functions(text, cpu)}{team}{_entry(symbol, len([p for p in main[1].split(',') if p]))}"
+        lines.append(with_plain_numbers(line))
+    return "\n".join(lines)
 
 
-def _with_plain_numbers(line: str) -> str:
-    """A line with the bits of its floats as LLVM 22 reads them: the LLVM of MLIR writes them in other ways."""
-    parts: list[str] = []
-    end = 0
-    for match in _FLOAT.finditer(line):
-        type = _TYPE.findall(line, 0, match.start())[-1]
-        parts += line[end : match.start()], _plain_number(type, match[1], match[2])
-        end = match.end()
-    return "".join((*parts, line[end:]))
+def _definitions(lines: list[str]) -> Iterator[tuple[str | None, list[str]]]:
+    """The lines of each member of a team, with its name, and the other lines."""
+    start = 0
+    name: str | None = None
+    for i, line in enumerate(lines):
+        if (member := _MEMBER.match(line)) is not None:
+            yield None, lines[start:i]
+            start, name = i, member[1]
+        elif line == "}" and name is not None:
+            yield name, lines[start : i + 1]
+            start, name = i + 1, None
+    yield None, lines[start:]
 
 
-def _plain_number(type: str, bits: str | None, text: str | None) -> str:
-    """A number of a type, of which the bits or the decimal text are known."""
-    bits = bits or _bits(type, text or "")
-    return f"{_FORMATS[type][1]}{_as_double(bits) if type == 'float' else bits}"
+def _renamed(body: str, name: str) -> str:
+    """A member with the name `@member`, visible to other modules, and local names in the order of their first use:
+    equal members have equal texts."""
+    names: dict[str, str] = {}
 
+    def local(match: re.Match[str]) -> str:
+        old = match[0].removeprefix("%")
+        new = names.setdefault(old, f"v{len(names)}")
+        return f"%{new}" if match[0].startswith("%") else new
 
-def _bits(type: str, text: str) -> str:
-    if match := _NAN.fullmatch(text):
-        return _nan_bits(type, *match.groups())
-    number = np.array(text, _FORMATS[type][0])
-    if type == "bfloat":
-        number = round_bfloat16(number.astype("f4")).astype(number.dtype)
-    return number.tobytes().hex().upper()[: _FRACTIONS[type][0] // 4]
-
-
-def _nan_bits(type: str, sign: str, kind: str | None, payload: str | None) -> str:
-    """A NaN, which is quiet unless it is named `snan`."""
-    width, fraction = _FRACTIONS[type]
-    exponent = ((1 << (width - 1 - fraction)) - 1) << fraction
-    quiet = 0 if kind == "s" else 1 << (fraction - 1)
-    number = (int(sign == "-") << (width - 1)) | exponent | quiet | int(payload or "0", 16)
-    return f"{number:0{width // 4}X}"
-
-
-def _as_double(bits: str) -> str:
-    """The bits of a float as those of a double, also of a NaN, which a conversion would make quiet."""
-    number = int(bits, 16)
-    if number & 0x7F800000 == 0x7F800000:
-        return f"{(number >> 31) << 63 | 0x7FF << 52 | (number & 0x7FFFFF) << 29:016X}"
-    return np.frombuffer(bytes.fromhex(bits), ">f4").astype(">f8").tobytes().hex().upper()
+    return _LOCAL.sub(local, body).replace(f"define internal void {name}(", "define void @member(", 1)
 
 
 def _entry(symbol: str, arguments: int) -> str:

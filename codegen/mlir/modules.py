@@ -11,10 +11,9 @@ from ...ir.places import reading, writing
 from ...ir.program import Launch, Place, Program, Space
 from ...ir.types import DType, TensorType
 from ...passes.manager import Context
-from ..llvm.compile import compile_object
 from ..stablehlo.export import NAME
 from ..stablehlo.upstream import Upstream, UpstreamError
-from .emitter import OPTIMIZE
+from .objects import compile_pieces
 from .pipeline import (
     FUSED,
     LINALG,
@@ -68,17 +67,16 @@ def compile_module(module: Any, target: MlirTarget, context: Context) -> Compile
     upstream = Upstream()
     written = io.BytesIO()
     module.operation.write_bytecode(written)
-    code = written.getvalue()
+    bytecode = written.getvalue()
     with upstream.context(), upstream.ir.Location.unknown():
-        copy = upstream.parse(code)
+        copy = upstream.parse(bytecode)
         if stage_of(copy) in _ON_TENSORS:
             upstream.run(f"builtin.module({_ALONE})", copy)
         inputs, outputs = _interface(upstream, copy)
-        symbol = f"m_{structural_hash(target.identity, code)[:24]}"
+        symbol = f"m_{structural_hash(target.identity, bytecode)[:24]}"
         lowered = translate(upstream, copy, symbol, target, context)
-    context.dump(symbol, "ll", lowered.text)
-    object_code = compile_object(lowered.text, target, optimize=OPTIMIZE)
-    return CompiledModule(_program(symbol, lowered, object_code, inputs, outputs), inputs, outputs)
+    code = compile_pieces(lowered.pieces, target, context)
+    return CompiledModule(_program(symbol, lowered, code, inputs, outputs), inputs, outputs)
 
 
 def _interface(upstream: Upstream, module: Any) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
@@ -122,7 +120,9 @@ def _tensor_type(ir: Any, type: Any) -> TensorType:
     raise UpstreamError(f"a function with an argument or a result of type {type} cannot be run: give it a fixed type")
 
 
-def _program(symbol: str, lowered: Lowered, code: bytes, inputs: Sequence[Named], outputs: Sequence[Named]) -> Program:
+def _program(
+    symbol: str, lowered: Lowered, code: tuple[bytes, ...], inputs: Sequence[Named], outputs: Sequence[Named]
+) -> Program:
     """A program with one launch."""
     places = [Place(Space.INPUT, i) for i in range(len(inputs))]
     places += [Place(Space.OUTPUT, i) for i in range(len(outputs))]
@@ -140,6 +140,6 @@ def _program(symbol: str, lowered: Lowered, code: bytes, inputs: Sequence[Named]
         arena_bytes=lowered.workspace,
         prepared_bytes=0,
         constants=b"",
-        code=(code,),
+        code=code,
         scratch_bytes=lowered.workspace,
     )

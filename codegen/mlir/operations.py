@@ -37,6 +37,10 @@ _CONTRACTIONS = {
 """Named operations that have a schedule in registers. Their loops are those of the result and then the reduced ones."""
 
 
+_GENERIC, _FILL = "linalg.generic", "linalg.fill"
+_SCHEDULED = frozenset((*_CONTRACTIONS, _GENERIC, _FILL))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """An operation: the extents of its loops, and those that can run in parallel, the best one first. `bits` are those
@@ -65,7 +69,8 @@ def find_operations(upstream: Upstream, module: Any) -> list[Operation]:
     )
     for op in operations:
         finder.tag(op)
-    return [op for each in reversed(operations) if (op := finder.operation(each)) is not None][::-1]
+    described = [op for each in reversed(operations) if (op := finder.operation(each)) is not None]
+    return [op for op in reversed(described) if op.tag not in finder.taken]
 
 
 class _Finder:
@@ -90,7 +95,7 @@ class _Finder:
             return None
         if op.name in _CONTRACTIONS:
             return self._contraction(op, types, _CONTRACTIONS[op.name])
-        return self._generic(op, types) if op.name == "linalg.generic" else None
+        return self._generic(op, types) if op.name == _GENERIC else None
 
     def _contraction(self, op: Any, types: Sequence[Any], known: Contraction) -> Operation | None:
         element = types[-1].element_type
@@ -117,7 +122,7 @@ class _Finder:
                 if isinstance(axis, self.ir.AffineDimExpr):
                     extents[axis.position] = extent
         kinds = [str(kind) for kind in op.attributes["iterator_types"]]
-        if len(extents) < len(kinds) or op.attributes[TAG].value in self.taken:
+        if len(extents) < len(kinds):
             return None
         return Operation(
             tag=op.attributes[TAG].value,
@@ -129,7 +134,7 @@ class _Finder:
     def _reader(self, op: Any) -> str | None:
         """The tag of the elementwise operation that alone reads the result of `op`, in its order."""
         uses = list(op.results[0].uses)
-        if len(uses) != 1 or uses[0].owner.operation.name != "linalg.generic":
+        if len(uses) != 1 or uses[0].owner.operation.name != _GENERIC:
             return None
         reader, number = uses[0].owner, uses[0].operand_number
         tag, maps = reader.attributes[TAG].value, reader.attributes["indexing_maps"]
@@ -145,7 +150,7 @@ class _Finder:
         """The tag of the operation that fills the result of `op`, which gets one of its own."""
         operand = op.operands[len(op.operands) - 1]
         fill = operand.owner
-        if isinstance(fill, self.ir.Block) or fill.name != "linalg.fill":
+        if isinstance(fill, self.ir.Block) or fill.name != _FILL:
             return None
         with self.ir.InsertionPoint(op):
             copy = fill.operation.clone()

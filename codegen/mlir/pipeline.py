@@ -14,7 +14,7 @@ from ..stablehlo.upstream import Upstream
 from .destinations import choose_destinations
 from .digits import keep_digits
 from .legalize import legalize, use_scalars
-from .link import linked
+from .link import Piece, linked
 from .memory import expand_copies, place_buffers
 from .schedule import schedule
 
@@ -54,7 +54,7 @@ STAGES = {
 class Lowered(NamedTuple):
     """LLVM IR that defines a launch, and the bytes of its workspace."""
 
-    text: str
+    pieces: list[Piece]
     workspace: int
 
 
@@ -62,7 +62,7 @@ def lower_module(text: str, symbol: str, target: MlirTarget, context: Context) -
     """The launch `symbol` of a StableHLO module whose function is `main`. Its arguments are the addresses of the
     operands, of the results and of the workspace. UpstreamError names the operation that cannot be compiled."""
     context.dump(STABLEHLO, "mlir", text)
-    upstream = Upstream()
+    upstream = Upstream(verifies=context.settings.verify)
     with upstream.context(), upstream.ir.Location.unknown():
         return translate(upstream, upstream.parse(text), symbol, target, context)
 
@@ -72,7 +72,7 @@ def translate(upstream: Upstream, module: Any, symbol: str, target: MlirTarget, 
     pipeline = context.settings.mlir_pipeline
     if pipeline and stage_of(module) == STABLEHLO:
         upstream.run(f"builtin.module({pipeline})", module)
-        context.dump("pipeline", "mlir", str(module))
+        _dump(module, "pipeline", context)
     else:
         advance(upstream, module, LLVM, target, context)
     text = upstream.llvm.translate_module_to_llvmir(module.operation)
@@ -101,7 +101,7 @@ def advance(upstream: Upstream, module: Any, until: str, target: MlirTarget, con
             expand_copies(upstream, module)
             attributes[WORKSPACE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), workspace)
         attributes[STAGE] = ir.StringAttr.get(stage)
-        context.dump(stage, "mlir", str(module))
+        _dump(module, stage, context)
 
 
 def apply_script(upstream: Upstream, module: Any, script: str) -> None:
@@ -112,11 +112,16 @@ def apply_script(upstream: Upstream, module: Any, script: str) -> None:
     module.operation.attributes[_SCRIPTED] = upstream.ir.UnitAttr.get()
     for op in list(parsed.body.operations):
         module.body.append(op)
-    upstream.run("builtin.module(transform-interpreter)", module)
+    upstream.run("builtin.module(transform-interpreter{disable-expensive-checks=true})", module)
     for op in list(module.body.operations):
         if op.operation.name == "transform.named_sequence":
             op.erase()
     del module.operation.attributes[_SCRIPTED]
+
+
+def _dump(module: Any, stage: str, context: Context) -> None:
+    if context.settings.dump is not None:
+        context.dump(stage, "mlir", str(module))
 
 
 def stage_of(module: Any) -> str:

@@ -24,9 +24,11 @@ class UpstreamError(ValueError):
 
 
 class Upstream:
-    """The modules of the wheel. UpstreamError if it is not installed."""
+    """The modules of the wheel. `verifies`: modules are verified after each pass. UpstreamError if it is not
+    installed."""
 
-    def __init__(self) -> None:
+    def __init__(self, verifies: bool = True) -> None:
+        self._verifies = verifies
         try:
             self.ir: Any = import_module("torch_mlir.ir")
             self.stablehlo: Any = import_module("torch_mlir._mlir_libs._stablehlo")
@@ -84,7 +86,9 @@ class Upstream:
     def run(self, pipeline: str, module: Any) -> None:
         """Run passes on a module, in place. UpstreamError if one fails."""
         try:
-            self._passes.parse(pipeline).run(module.operation)
+            passes = self._passes.parse(pipeline)
+            passes.enable_verifier(self._verifies)
+            passes.run(module.operation)
         except (self.ir.MLIRError, ValueError) as error:
             raise UpstreamError(str(error)) from None
 
