@@ -19,7 +19,7 @@ PAGES = [
 ]
 
 
-NEEDED = {"--plot": "matplotlib", "mxforge completion": "shtab"}
+NEEDED = {"--plot": "matplotlib", "mxforge completion": "shtab", "torch_mlir.rewrite": "torch_mlir"}
 """Packages that commands of pages need."""
 
 

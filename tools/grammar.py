@@ -13,6 +13,7 @@ from ..ir.suggestions import suggestion
 from .argument_types import natural, positive, positive_number
 from .bench.grammar import BENCH_EXAMPLES, add_bench_options
 from .bisect.grammar import BISECT_EXAMPLES, fill_bisect
+from .convert_grammar import CONVERT_EXAMPLES, add_models, add_training, fill_convert
 from .profile.grammar import PROFILE_EXAMPLES, fill_profile
 from .records_grammar import IM2REC_EXAMPLES, REC2IDX_EXAMPLES, fill_im2rec, fill_rec2idx
 from .schemas.catalogue import SCHEMAS
@@ -20,10 +21,6 @@ from .tune.grammar import TUNE_EXAMPLES, add_tuning, fill_tune
 
 CPUS = ("host", "x86-64-v3", "x86-64-v4")
 WEIGHTS = ("f32", "bf16")
-LOSSES = (
-    *("l1", "l2", "huber", "hinge", "squared_hinge", "logistic"),
-    *("softmax_cross_entropy", "sigmoid_binary_cross_entropy", "kl_div", "poisson_nll"),
-)
 PRESETS = ("imagenet", "insightface", "ssd")
 _SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*|\d+(x\d+)+)?(:(?P<dtype>[a-z]+\d*))?")
 _ANY_SHAPE = re.compile(r"[^-=/][^=/]*=\d[^/]*")
@@ -42,6 +39,7 @@ examples:
   mxforge inspect resnet50-symbol.json --input-shape data=1,3,224,224
   mxforge inspect resnet50 --input-shape data=1,3,224,224 --profile
   mxforge inspect resnet50 --input-shape data=1,3,224,224 --dump stages --json
+  mxforge inspect resnet50 --input-shape data=1,3,224,224 --dump stages --target mlir
   mxforge inspect resnet50 --input-shape data=1,3,224,224 --profile --graph resnet50.svg
 """
 _COMPILE_EXAMPLES = """\
@@ -49,16 +47,6 @@ examples:
   mxforge compile resnet50 -o compiled-resnet50 --input-shape data=1,3,224,224
   mxforge run compiled-resnet50 --input cat.jpg --size 224
   mxforge compile vgg16 -o compiled-vgg16 --input cat.jpg --preset imagenet --weights bf16
-"""
-_CONVERT_EXAMPLES = """\
-examples:
-  mxforge convert resnet50-0000.params resnet50.safetensors --plain-names
-  mxforge convert resnet50.npz resnet50-0000.params --symbol resnet50-symbol.json
-  mxforge convert old-symbol.json new-symbol.json
-  mxforge convert resnet50 resnet50.onnx --input-shape data=1,3,224,224 --verify
-  mxforge convert resnet50 resnet50.mlir --input-shape data=1,3,224,224 --dynamic-batch
-  mxforge convert net step.mlir --input-shape data=32,784 label=32 --training --loss softmax_cross_entropy \
-      --optimizer adam --learning-rate 0.001
 """
 _EXEC_EXAMPLES = """\
 examples:
@@ -131,15 +119,6 @@ def numbers(text: str) -> tuple[float, ...]:
         return tuple(float(n) for n in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 0.485,0.456,0.406") from None
-
-
-def named_numbers(text: str) -> dict[str, float]:
-    """`NAME=X,NAME=X,...`."""
-    parts = [part.partition("=") for part in text.split(",")]
-    try:
-        return {name: float(value) for name, _, value in parts}
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=X,... (such as momentum=0.9,wd=1e-4)") from None
 
 
 def image_size(text: str) -> tuple[int, int]:
@@ -235,21 +214,35 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     images.add_argument("--nhwc", action="store_true", help="channels last: (1, H, W, 3)")
 
 
-def _add_machine(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Add the options for the machine to compile for; `names` are more names of --cpu."""
+def _add_machine(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the machine to compile for."""
     parser.add_argument(
         "--threads", type=positive, metavar="N", help="threads of kernels (default: the CPUs of this process)"
     )
-    _add_cpu(parser, *names)
+    _add_cpu(parser)
 
 
-def _add_cpu(parser: argparse.ArgumentParser, *names: str) -> None:
+def _add_cpu(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        *("--cpu", *names),
-        dest="cpu",
+        "--cpu",
         choices=CPUS,
         help="compile for fewer instructions: x86-64-v3 has AVX2, x86-64-v4 has AVX-512 (default: host, this machine)",
     )
+
+
+def _add_target(parser: argparse.ArgumentParser, *more: str) -> None:
+    text = "what compiles kernels: cpu (the default), or mlir, upstream MLIR, which requires the package torch-mlir"
+    interpreted = "; reference interprets the graph with NumPy" if more else ""
+    parser.add_argument("--target", choices=("cpu", "mlir", *more), help=f"{text}{interpreted}")
+
+
+class CompiledFor(argparse.Action):
+    """`--target` of `compile`: a processor, or `mlir` for this one."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None
+    ) -> None:
+        setattr(namespace, "target" if values == "mlir" else "cpu", values)
 
 
 def _fill_run(parser: argparse.ArgumentParser) -> None:
@@ -266,7 +259,7 @@ def _fill_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top-k", type=positive, default=5, metavar="K", help="the classes to show (default: 5)")
     parser.add_argument("--softmax", action="store_true", help="show probabilities: the softmax of the classes")
     _add_json(parser)
-    parser.add_argument("--target", choices=("cpu", "reference"), help="reference interprets the graph with NumPy")
+    _add_target(parser, "reference")
     _add_weights(parser)
     _add_machine(parser)
     add_tuning(parser)
@@ -281,6 +274,7 @@ def _fill_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--graph", type=Path, metavar="FILE", help=text)
     _add_json(parser)
     _add_weights(parser)
+    _add_target(parser)
     _add_machine(parser)
     add_tuning(parser)
 
@@ -290,6 +284,7 @@ def _fill_profile(parser: argparse.ArgumentParser) -> None:
     _add_shapes(parser)
     fill_profile(parser)
     _add_weights(parser)
+    _add_target(parser)
     _add_machine(parser)
     add_tuning(parser)
 
@@ -311,6 +306,7 @@ def _fill_bisect(parser: argparse.ArgumentParser) -> None:
     fill_bisect(parser)
     _add_json(parser)
     _add_weights(parser)
+    _add_target(parser)
     _add_machine(parser)
     add_tuning(parser)
 
@@ -323,7 +319,9 @@ def _fill_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace an existing compiled folder")
     _add_json(parser)
     _add_weights(parser)
-    _add_machine(parser, "--target")
+    _add_machine(parser)
+    text = "as --cpu; or mlir: compile kernels with upstream MLIR, which requires the package torch-mlir"
+    parser.add_argument("--target", action=CompiledFor, choices=(*CPUS, "mlir"), help=text)
     add_tuning(parser)
 
 
@@ -333,38 +331,20 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_inputs(parser)
     add_bench_options(parser)
     _add_weights(parser)
+    _add_target(parser)
     _add_cpu(parser)
     add_tuning(parser)
 
 
 def _fill_convert(parser: argparse.ArgumentParser) -> None:
-    text = "a .params, .npz or .safetensors file, a -symbol.json file, or a model (its file or its prefix)"
-    parser.add_argument("source", metavar="SOURCE", help=text)
-    text = "the file to write; its suffix is the format: .params, .npz, .safetensors, .json, .onnx, .mlir or .mlirbc"
-    parser.add_argument("file", metavar="FILE", help=text)
-    parser.add_argument("--plain-names", action="store_true", help="remove arg: and aux: from the names of parameters")
-    text = "add arg: and aux: to the names of parameters, as this symbol lists its inputs"
-    parser.add_argument("--symbol", type=Path, metavar="FILE", help=text)
-    models = parser.add_argument_group(
-        "ONNX and StableHLO", "A model is written for fixed shapes of its inputs; ONNX requires the package onnx."
-    )
+    fill_convert(parser)
+    text = "A model is written for fixed shapes of its inputs; ONNX requires the package onnx."
+    models = parser.add_argument_group("ONNX and StableHLO", text)
     _add_parameters(models)
     _add_shapes(models)
-    models.add_argument("--verify", action="store_true", help="compare an ONNX file with ONNX Runtime on random inputs")
-    text = "write StableHLO for any batch size: the first extent of each input is unknown, and --input-shape gives any"
-    models.add_argument("--dynamic-batch", action="store_true", help=text)
-    steps = parser.add_argument_group(
-        "training steps", "StableHLO of a step: the loss, its gradients, and the updates of parameters and states."
-    )
-    steps.add_argument("--training", action="store_true", help="write a training step instead of a prediction")
-    text = "the loss of the model's output and an input `label` (default: the model's outputs are losses)"
-    steps.add_argument("--loss", choices=LOSSES, help=text)
-    steps.add_argument("--optimizer", metavar="NAME", help="an optimizer of mxnet (default: sgd)")
-    steps.add_argument("--learning-rate", type=positive_number, metavar="X", help="its learning rate")
-    text = "further numbers of the optimizer, such as momentum=0.9,wd=1e-4"
-    steps.add_argument("--optimizer-params", type=named_numbers, metavar="NAME=X,...", help=text)
-    text = "the version of StableHLO whose readers understand the .mlirbc file; requires the package torch-mlir"
-    models.add_argument("--stablehlo-version", metavar="VERSION", help=text)
+    add_models(models)
+    text = "StableHLO of a step: the loss, its gradients, and the updates of parameters and states."
+    add_training(parser.add_argument_group("training steps", text))
 
 
 def _fill_exec(parser: argparse.ArgumentParser) -> None:
@@ -458,7 +438,7 @@ _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
         BENCH_EXAMPLES,
         _fill_bench,
     ),
-    ("convert", "Convert parameters, symbols and models.", "convert_model", _CONVERT_EXAMPLES, _fill_convert),
+    ("convert", "Convert parameters, symbols and models.", "convert_model", CONVERT_EXAMPLES, _fill_convert),
     ("im2rec", "Make lists and record files of images.", "im2rec", IM2REC_EXAMPLES, fill_im2rec),
     ("rec2idx", "Make the index of a record file.", "rec2idx", REC2IDX_EXAMPLES, fill_rec2idx),
     ("exec", "Run a Python program with mxforge as mxnet.", "exec_program", _EXEC_EXAMPLES, _fill_exec),

@@ -96,7 +96,9 @@ def load_model(files: ModelFiles, weights: str | None = None) -> Model:
 
 
 def refuse_weights(options: argparse.Namespace) -> None:
-    """UsageError for `--weights` with a compiled folder."""
+    """UsageError for `--weights` or `--target` with a compiled folder."""
+    if options.target == "mlir":
+        raise UsageError("the target of a compiled model is fixed: omit --target")
     if options.weights:
         raise UsageError("the dtype of the weights of a compiled model is fixed: omit --weights")
 

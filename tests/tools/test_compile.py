@@ -66,6 +66,18 @@ def test_code_for_an_older_processor(mxforge: Any, convnet: Path, tmp_path: Path
     assert mxforge("run", tmp_path / "v3", "--input", convnet.with_suffix(".npz")).status == 0
 
 
+def test_code_of_upstream_mlir(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
+    done = mxforge("compile", convnet, "-o", tmp_path / "net", *SHAPE, "--target", "mlir")
+    assert done.status == 0 and "(1 launch," in done.out, done.err
+    found = mx.load_compiled(tmp_path / "net")(np.load(convnet.with_suffix(".npz"))["x0"])
+    for target in ("inspect", "run", "profile"):
+        assert mxforge(target, tmp_path / "net", "--target", "mlir").status == 2
+    mxforge("compile", convnet, "-o", tmp_path / "other", *SHAPE, "--target", "x86-64-v3")
+    (expected,) = mx.load_compiled(tmp_path / "other")(np.load(convnet.with_suffix(".npz"))["x0"])
+    np.testing.assert_allclose(found[0], expected, 1e-4, 1e-5)
+
+
 def test_no_more_threads_than_the_code_has_room_for(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
     assert mxforge("compile", convnet, "-o", tmp_path / "one", *SHAPE, "--threads", "1").status == 0
     get_pool().resize(2)

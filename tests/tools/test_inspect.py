@@ -77,6 +77,23 @@ def test_dump_has_every_stage(mxforge: Any, convnet: Path, tmp_path: Path) -> No
     } <= stages
 
 
+def test_dump_of_the_target_mlir(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    upstream = pytest.importorskip("mxforge.codegen.stablehlo.upstream")
+    pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
+    from mxforge.codegen.mlir.pipeline import STAGES
+
+    folder = tmp_path / "stages"
+    assert mxforge("inspect", convnet, *SHAPE, "--dump", folder, "--target", "mlir").status == 0
+    stages = {path.name[5:]: path for path in folder.iterdir()}
+    assert {"decompose.mlir", "outline.mlir", "stablehlo.mlir", "program.mlir"} <= stages.keys()
+    mlir = upstream.Upstream()
+    with mlir.context():
+        for stage in STAGES:
+            assert mlir.ir.Module.parse(stages[f"{stage}.mlir"].read_text()).operation.verify()
+    for suffix in ("ll", "s"):
+        assert any(name.startswith("m_") and name.endswith(suffix) for name in stages)
+
+
 def test_layers_have_costs_and_launches(mxforge: Any, convnet: Path) -> None:
     report = json.loads(mxforge("inspect", convnet, *SHAPE, "--json").out)
     layers = {layer["operator"]: layer for layer in report["layers"] if layer["name"] != "convnet_conv1_fwd"}
