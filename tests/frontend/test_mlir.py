@@ -44,6 +44,51 @@ def test_a_block_enters_at_every_stage(stage: str, constants: bool) -> None:
     assert module.operation.verify()
 
 
+def test_states_that_a_layer_adds_to_its_call() -> None:
+    net, x = mx.gluon.rnn.LSTM(4, layout="NTC", bidirectional=True), mx.nd.random.normal(shape=(2, 5, 3))
+    net.initialize(mx.init.Xavier())
+    run = mx.mlir.compile(mx.mlir.lower(net, x, constants=True))
+    assert run.input_names == ("data",)
+    np.testing.assert_allclose(run(x)[0].asnumpy(), net(x).asnumpy(), 1e-5, 1e-5)
+
+
+def test_one_module_for_all_batch_sizes() -> None:
+    net, x = network(), mx.nd.random.normal(shape=(2, 3, 6, 6))
+    net(x)
+    module = mx.mlir.lower(net, x, constants=True, dynamic_batch=True)
+    assert "tensor<?x3x6x6xf32>" in str(module)
+    with module.context, upstream.ir.Location.unknown():
+        upstream.run(
+            "builtin.module(stablehlo-refine-arguments{types=tensor<5x3x6x6xf32>},stablehlo-refine-shapes,"
+            "func.func(stablehlo-canonicalize-dynamism))",
+            module,
+        )
+    data = mx.nd.random.normal(shape=(5, 3, 6, 6))
+    np.testing.assert_allclose(mx.mlir.compile(module)(data)[0].asnumpy(), net(data).asnumpy(), 1e-5, 1e-5)
+    with pytest.raises(mx.MXNetError, match="'linalg' has fixed shapes"):
+        mx.mlir.lower(net, x, dynamic_batch=True, stage="linalg")
+
+
+@pytest.mark.parametrize("stage", ("stablehlo", "buffers"))
+def test_a_training_step(stage: str) -> None:
+    """The compiled step trains as Gluon's Trainer."""
+    net, loss, x, y = network(), mx.gluon.loss.SoftmaxCrossEntropyLoss(), mx.nd.ones((4, 3, 6, 6)), mx.nd.arange(4) % 3
+    x[:, 0] = mx.nd.arange(4).reshape((4, 1, 1))
+    net(x)
+    step = mx.mlir.compile(mx.mlir.lower_step(net, loss, mx.optimizer.Adam(learning_rate=0.1), x, y, stage=stage))
+    parameters = {name: p.data().copy() for name, p in net.collect_params().items()}
+    states = [parameters.get(a.name, np.zeros(a.shape, a.dtype)) for a in step.inputs[:-2]]
+    trainer = mx.gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1})
+    for _ in range(3):
+        with mx.autograd.record():
+            expected = loss(net(x), y).mean()
+        expected.backward()
+        trainer.step(1)
+        found, *states = step(*states, x, y)
+        np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), 1e-3)
+    assert states[-1].asscalar() == 3
+
+
 def test_a_pass_of_a_user_changes_what_runs() -> None:
     """The parameters of the module are what the pass sees: it replaces the relu's zero by 1."""
     x = mx.sym.var("x")
