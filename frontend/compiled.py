@@ -67,6 +67,11 @@ class CompiledModel:
     def output_names(self) -> tuple[str, ...]:
         return tuple(a.name for a in self.outputs)
 
+    @property
+    def parameter_bytes(self) -> int:
+        """The bytes of the operands that are bound."""
+        return sum(a.nbytes for a in self._bound.values())
+
     def __repr__(self) -> str:
         return f"<CompiledModel {self.name}({_listed(self.inputs)}) -> ({_listed(self.outputs)})>"
 

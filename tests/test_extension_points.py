@@ -75,7 +75,7 @@ def test_a_device_is_a_folder_and_a_line() -> None:
                 "tools/schemas/",
             ),
         ),
-        ("mlir", ("runtime/host/device.py", "frontend/mlir.py")),
+        ("mlir", ("runtime/host/device.py", "runtime/stablehlo.py", "frontend/mlir.py")),
         ("triton", ()),
     ],
 )

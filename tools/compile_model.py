@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,9 +17,10 @@ from ..runtime.devices import HOST
 from ..runtime.freeze import freeze
 from .differences import difference
 from .errors import UsageError
+from .fixed_models import store_module
 from .inputs import complete_inputs, types_and_arrays
 from .inspect_text import counted
-from .model_files import find_model
+from .model_files import ModelFiles, find_model
 from .models import Model, bind, load_model, model_graph, output_arguments, parameter_memory
 from .progress import Progress
 from .schemas.common import Machine
@@ -37,32 +38,47 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("-: -o is the name of a folder, which cannot be written to stdout")
     check_free(options.output, options.force)
     start = time.perf_counter()
+    rounding = None
     with Progress("reading the model") as progress:
-        model = load_model(files, options.weights)
-        types, arrays = types_and_arrays(model, options)
-        graph = model_graph(model, types)
-        target = HOST.target
-        progress.step(f"compiling {model.name}")
-        program = compile_program(graph, model.options(), HOST)
-        progress.step(f"packing the parameters of {model.name}")
-        frozen, memory = freeze(program, parameter_memory(model))
-        inputs = tuple(Argument(name, types[name]) for name in model.data_names)
-        outputs = tuple(output_arguments(model, program.results))
-        stored = StoredModel(model.name, inputs, outputs, frozen, memory)
+        if files.module is not None:
+            progress.step(f"compiling {files.name}")
+            stored = store_module(files, options)
+        else:
+            stored, rounding = _stored_symbol(files, options, progress)
         progress.step(f"writing {options.output}")
         write_folder(options.output, stored, HOST.requirements(), replace_existing=options.force)
+    target = HOST.target
     report = CompileReport(
-        model=model.name,
+        model=stored.name,
         folder=str(options.output),
         target=Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=target.threads),
         seconds=time.perf_counter() - start,
-        launches=len(frozen.computations),
-        bytes=len(memory) + sum(map(len, frozen.code)),
+        launches=len(stored.program.computations),
+        bytes=len(stored.memory) + sum(map(len, stored.program.code)),
     )
-    if model.weights is not DType.F32:
-        report = replace(report, rounding=_rounding(model, types, arrays, options))
+    if rounding is not None:
+        report = replace(report, rounding=rounding())
     print(as_json("compile", report) if options.json else "\n".join(_lines(report)))
     return 0
+
+
+def _stored_symbol(
+    files: ModelFiles, options: argparse.Namespace, progress: Progress
+) -> tuple[StoredModel, Callable[[], Rounding] | None]:
+    """A model of MXNet's files as the folder stores it, and what measures the rounding of its weights."""
+    model = load_model(files, options.weights)
+    types, arrays = types_and_arrays(model, options)
+    graph = model_graph(model, types)
+    progress.step(f"compiling {model.name}")
+    program = compile_program(graph, model.options(), HOST)
+    progress.step(f"packing the parameters of {model.name}")
+    frozen, memory = freeze(program, parameter_memory(model))
+    inputs = tuple(Argument(name, types[name]) for name in model.data_names)
+    outputs = tuple(output_arguments(model, program.results))
+    stored = StoredModel(model.name, inputs, outputs, frozen, memory)
+    if model.weights is DType.F32:
+        return stored, None
+    return stored, lambda: _rounding(model, types, arrays, options)
 
 
 def _lines(report: CompileReport) -> Iterator[str]:

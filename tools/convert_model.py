@@ -140,8 +140,8 @@ def _convert_symbol(source: str, target: Path) -> int:
     """Write a symbol of any version in the format of MXNet 1.9.1."""
     check_target(target)
     files = find_model(source)
-    if files.compiled is not None:
-        raise UsageError(f"{source}: is a folder; a symbol must be in a -symbol.json file")
+    if not files.is_symbol:
+        raise UsageError(f"{source}: is {files.kind}; a symbol must be in a -symbol.json file")
     symbol = load(files.symbol)
     write_atomically(target, symbol.tojson().encode())
     print(f"wrote {counted(len(symbol.get_internals().list_outputs()), 'value')} to {target}")
@@ -154,8 +154,8 @@ def _convert_symbol(source: str, target: Path) -> int:
 def _model(options: argparse.Namespace, what: str) -> Model:
     """The model that is written as a file of another format."""
     files = find_model(options.source, options.epoch, options.params)
-    if files.compiled is not None:
-        raise UsageError(f"{options.source}: is a folder; {what} are made of a -symbol.json file and its parameters")
+    if not files.is_symbol:
+        raise UsageError(f"{options.source}: is {files.kind}; {what} are made of a symbol and its parameters")
     return load_model(files)
 
 

@@ -10,14 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..frontend.compiled import Argument, CompiledModel, load_compiled
+from ..frontend.compiled import Argument, CompiledModel
 from ..ir.program import Computation, Program, Step
 from ..ir.settings import settings
 from ..ir.types import TensorType
 from ..runtime.compile import compile_program
-from ..runtime.compiled_folder import read_folder
 from ..runtime.devices import HOST
+from ..runtime.loaded_program import LoadedProgram
 from .errors import ToolError, UsageError
+from .fixed_models import load_fixed
 from .inputs import random_inputs
 from .inspect_text import as_text
 from .layers import describe_layers
@@ -30,7 +31,6 @@ from .models import (
     load_model,
     model_graph,
     output_arguments,
-    refuse_weights,
 )
 from .progress import Progress
 from .schemas import common
@@ -47,12 +47,11 @@ def run(options: argparse.Namespace) -> int:
 
         check_graph(options.graph)  # before long work
     with Progress(f"reading {files.name}") as progress:
-        if files.compiled is not None:
-            refuse_weights(options)
-            report = _inspect_compiled(files.compiled, options)
+        if options.dump is not None and files.compiled is None:
+            _dump_to(options.dump)
+        if not files.is_symbol:
+            report = _inspect_fixed(load_fixed(files, options), options)
         else:
-            if options.dump is not None:
-                _dump_to(options.dump)
             report = _inspect_symbol(load_model(files, options.weights), options, progress)
     print(as_json("inspect", report) if options.json else as_text(report))
     return 0
@@ -124,23 +123,23 @@ def _without_shapes(model: Model) -> InspectReport:
     )
 
 
-def _inspect_compiled(folder: Path, options: argparse.Namespace) -> InspectReport:
-    stored = read_folder(folder)
-    program = stored.program
+def _inspect_fixed(model: CompiledModel, options: argparse.Namespace) -> InspectReport:
+    assert isinstance(model.executable, LoadedProgram)
+    program = model.executable.program
     report = InspectReport(
-        model=stored.name,
-        inputs=arguments(stored.inputs),
-        outputs=arguments(stored.outputs),
+        model=model.name,
+        inputs=arguments(model.inputs),
+        outputs=arguments(model.outputs),
         operators={},
-        memory=_memory(program, len(stored.memory)),
+        memory=_memory(program, model.parameter_bytes),
         code_bytes=sum(map(len, program.code)),
         launches=_launches(program, program.steps),
         prepare=_launches(program, program.prepare),
     )
     if options.profile:
-        report = _profiled(report, load_compiled(folder))
+        report = _profiled(report, model)
     if options.graph is not None:
-        _write_graph(options.graph, program, [a.name for a in stored.inputs], report)
+        _write_graph(options.graph, program, model.input_names, report)
     return report
 
 

@@ -10,19 +10,32 @@ from ..ir.suggestions import see, suggestion
 from .errors import ToolError, UsageError
 
 _SUFFIX = "-symbol.json"
+MODULE_SUFFIXES = (".mlir", ".mlirbc")
 _CHECKPOINT = re.compile(r"(?P<prefix>.+)-\d{4}\.params")
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """The files of a model: `symbol` with `params` (None if there is none; `searched` is where it would be), or the
-    folder `compiled`. `tuning` is where schedules are that were tuned for it; the file may not exist."""
+    """The files of a model: `symbol` with `params` (None if there is none; `searched` is where it would be), the folder
+    `compiled`, or the file `module` of StableHLO. `tuning` is where schedules are that were tuned for it; the file may
+    not exist."""
 
     name: str
     symbol: Path
     params: Path | None = None
     searched: Path | None = None
     compiled: Path | None = None
+    module: Path | None = None
+
+    @property
+    def is_symbol(self) -> bool:
+        """True for MXNet's files, of which passes make a program."""
+        return self.compiled is None and self.module is None
+
+    @property
+    def kind(self) -> str:
+        """What the files are, in errors."""
+        return "a compiled folder" if self.compiled is not None else "a StableHLO file" if self.module else "a symbol"
 
     @property
     def tuning(self) -> Path:
@@ -35,6 +48,8 @@ def find_model(text: str, epoch: int | None = None, params: Path | None = None) 
     if path.is_dir():
         return _compiled_files(path, epoch, params)
     refuse_onnx(path)
+    if path.suffix.lower() in MODULE_SUFFIXES:
+        return _module_file(path, epoch, params)
     checkpoint = _CHECKPOINT.fullmatch(path.name)
     if checkpoint is not None:
         if epoch is not None or params is not None:
@@ -65,6 +80,14 @@ def _compiled_files(path: Path, epoch: int | None, params: Path | None) -> Model
     if epoch is not None or params is not None:
         raise UsageError(f"{path}: a compiled folder contains its parameters: omit --epoch and --params")
     return ModelFiles(path.resolve().name, path, compiled=path)
+
+
+def _module_file(path: Path, epoch: int | None, params: Path | None) -> ModelFiles:
+    if epoch is not None or params is not None:
+        raise UsageError(f"{path}: parameters of a StableHLO file are constants or inputs: omit --epoch and --params")
+    if not path.is_file():
+        raise ToolError(f"{path}: no such file")
+    return ModelFiles(path.stem, path, module=path)
 
 
 def _params_file(prefix: Path, epoch: int | None, params: Path | None) -> Path | None:

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..frontend.compiled import CompiledModel, load_compiled
-from ..ir.settings import settings
-from .errors import UsageError
-from .inputs import complete_inputs, in_order, random_arrays, read_inputs, types_and_arrays
+from ..frontend.compiled import CompiledModel
+from .fixed_models import inputs_of, load_fixed, target_name
+from .inputs import complete_inputs, types_and_arrays
 from .model_files import ModelFiles, find_model
-from .models import bind, load_model, refuse_weights
+from .models import bind, load_model
 from .outputs import Classes, check_labels, check_output, check_place, describe, summary, write_outputs
 from .progress import Progress
 from .schemas.print_json import as_json
@@ -45,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     results = dict(zip(model.output_names, first[1], strict=True))
     check_labels(results, show.labels)
     outputs = describe(results, show)
-    report = RunReport(model=model.name, target=settings().target, outputs=outputs, first_seconds=first[0])
+    report = RunReport(model=model.name, target=target_name(files), outputs=outputs, first_seconds=first[0])
     if seconds:
         report = _repeated(report, seconds, len(arrays[0]) if arrays and arrays[0].ndim else 1)
     if options.json:
@@ -89,21 +88,10 @@ def _program_and_inputs(
     files: ModelFiles, options: argparse.Namespace, progress: Progress
 ) -> tuple[CompiledModel, list[np.ndarray]]:
     """The model compiled for the types of the arrays, and the arrays in the order of its inputs."""
-    if files.compiled is not None:
-        if settings().target != "cpu":
-            raise UsageError(f"a compiled folder runs on the target cpu, not on {settings().target!r}")
-        if options.shapes:
-            raise UsageError("the shapes of a compiled model are fixed: omit --input-shape")
-        refuse_weights(options)
-        model = load_compiled(files.compiled)
-        arrays = read_inputs(options, model.input_names)
-        types = {a.name: a.type for a in model.inputs}
-        if not arrays:
-            return model, random_arrays(types)
-        missing = [name for name in model.input_names if name not in arrays]
-        if missing:
-            raise UsageError(f"input {missing[0]!r} is missing: pass --input {missing[0]}=FILE")
-        return model, in_order(arrays, types)
+    if not files.is_symbol:
+        progress.step(f"loading {files.name}")
+        model = load_fixed(files, options)
+        return model, inputs_of(model, options)
     loaded = load_model(files, options.weights)
     types, arrays = types_and_arrays(loaded, options)
     progress.step(f"compiling {loaded.name}")

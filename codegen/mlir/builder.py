@@ -83,6 +83,14 @@ class Builder:
         """An index or an element."""
         return self._arith.select(condition, self.index(x), self.index(y))
 
+    def operation(self, name: str, type: Any, operands: Values = (), attributes: Any = None) -> Any:
+        """The result of an operation that has one."""
+        return self.ir.Operation.create(name, [type], list(operands), attributes).result
+
+    def of(self, name: str, x: Any, y: Any) -> Any:
+        """An operation of StableHLO on two tensors of one type."""
+        return self.operation(f"stablehlo.{name}", x.type, [x, y])
+
     # -- attributes and types
 
     def integers(self, op: Any, name: str, default: Sequence[int]) -> list[int]:
@@ -94,7 +102,7 @@ class Builder:
         if not self.ir.IntegerType(x.type.element_type).is_unsigned:
             return x
         wide = self.ir.RankedTensorType.get(x.type.shape, self.ir.IntegerType.get_signless(64))
-        return self.ir.Operation.create("stablehlo.convert", [wide], [x]).result
+        return self.operation("stablehlo.convert", wide, [x])
 
     # -- elements
 
@@ -104,7 +112,7 @@ class Builder:
     def full(self, element: Any, type: Any) -> Any:
         """A tensor with an element everywhere."""
         axes = {"broadcast_dimensions": self.ir.DenseI64ArrayAttr.get([])}
-        return self.ir.Operation.create("stablehlo.broadcast_in_dim", [type], [self.scalar(element)], axes).result
+        return self.operation("stablehlo.broadcast_in_dim", type, [self.scalar(element)], axes)
 
     def extract(self, tensor: Any, at: Values = ()) -> Any:
         return self._tensor.extract(tensor, [self.index(i) for i in at])
@@ -152,13 +160,17 @@ class Builder:
             return then()
         return self.branch(self.both(*conditions), then, lambda: otherwise, [v.type for v in otherwise])
 
-    def switch(self, index: Any, cases: Sequence[Callable[[], Values]], types: Values) -> Any:
-        """The values of a case; those of the last one if no case has the index."""
-        numbers = self.ir.DenseI64ArrayAttr.get(range(len(cases) - 1))
-        op = self._scf.IndexSwitchOp(list(types), index, numbers, len(cases) - 1)
-        for region, compute in zip(op.regions, (cases[-1], *cases[:-1]), strict=True):
-            self.fill(region.blocks.append(), compute, self._scf.YieldOp)
-        return list(op.results)
+    def switch(self, index: Any, cases: Sequence[Callable[[], Values]], types: Values, number: int = 0) -> Any:
+        """The values of a case; those of the last one if no case has the index. It is a chain of branches: what a
+        result of `scf.index_switch` aliases is overwritten by bufferization."""
+        case, *others = cases
+        if not others:
+            return case()
+
+        def rest() -> Values:
+            return self.switch(index, others, types, number + 1)
+
+        return self.branch(self.equal(index, number), case, rest, types)
 
     def repeat(self, carried: Values, condition: Callable[..., Any], body: Callable[..., Values]) -> Any:
         """The values carried through a loop that runs while the condition on them is true."""

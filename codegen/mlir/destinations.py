@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..stablehlo.upstream import Upstream
-from .memory import set_type, walk
+from ..stablehlo.upstream import Upstream, walk
+from .memory import set_type
 
 
 def choose_destinations(upstream: Upstream, function: Any) -> None:
@@ -40,7 +40,9 @@ def _pass_results(upstream: Upstream, function: Any) -> None:
     end.erase()
     set_type(ir, function)
     fixed = {"bufferization.writable": ir.BoolAttr.get(False)}
-    named = [ir.DictAttr.get({**known, **fixed}) for known in _attributes(ir, function, "arg_attrs", operands)]
+    named = [
+        ir.DictAttr.get({**known, **fixed}) for known in _attributes(ir, function, "arg_attrs", operands)[:operands]
+    ]
     results = len(entry.arguments) - operands
     named += [ir.DictAttr.get(known) for known in _attributes(ir, function, "res_attrs", results)]
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(named)

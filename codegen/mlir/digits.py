@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..stablehlo.upstream import Upstream
-from .memory import walk
+from ..stablehlo.upstream import Upstream, walk
 
 
 def keep_digits(upstream: Upstream, module: Any) -> None:

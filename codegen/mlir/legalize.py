@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..stablehlo.upstream import Upstream
+from ..stablehlo.upstream import Upstream, UpstreamError, place_of, walk
 from .builder import Builder, Values
 from .legalize_factorizations import lower_cholesky, lower_triangular_solve
 from .legalize_reductions import lower_reduce, lower_reduce_window
 from .legalize_scatter import lower_scatter, lower_select_and_scatter
 from .legalize_sort import lower_sort
-from .memory import walk
 
 Rule = Callable[[Builder, Any], Values | None]
 """What replaces the results of an operation; None if upstream lowers it."""
@@ -31,6 +30,17 @@ def legalize(upstream: Upstream, module: Any) -> None:
             results = _RULES[op.name](builder, op)
         if results is not None:
             _replace(op, results)
+
+
+def refuse_rest(upstream: Upstream, module: Any) -> None:
+    """UpstreamError that names the first operation that is still of StableHLO."""
+
+    def check(op: Any) -> None:
+        name = op.operation.name
+        if name.startswith(("stablehlo.", "chlo.")) and name != "stablehlo.return":
+            raise UpstreamError(f"{name}{place_of(upstream.ir, op.location)} cannot be compiled")
+
+    walk(module.operation, check)
 
 
 def use_scalars(upstream: Upstream, module: Any) -> None:
@@ -122,7 +132,42 @@ def _lower_concatenate(builder: Builder, op: Any) -> Values:
     return [result]
 
 
+def _lower_constant(builder: Builder, op: Any) -> Values | None:
+    """One number everywhere is not stored for each element."""
+    value, type = op.attributes["value"], op.results[0].type
+    if not type.rank or not isinstance(value, builder.ir.DenseElementsAttr) or not value.is_splat:
+        return None
+    scalar = builder.ir.RankedTensorType.get([], type.element_type)
+    one = {"value": builder.ir.DenseElementsAttr.get_splat(scalar, value.get_splat_value())}
+    return [builder.full(builder.extract(builder.operation("stablehlo.constant", scalar, (), one)), type)]
+
+
+def _lower_barrier(builder: Builder, op: Any) -> Values:
+    """Nothing is moved across it here."""
+    return list(op.operands)
+
+
+def _lower_batch_norm(builder: Builder, op: Any) -> Values:
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset."""
+    x, scale, offset, mean, variance = op.operands
+    channels, type = scale.type, x.type
+    epsilon = builder.ir.DenseElementsAttr.get_splat(
+        channels, builder.ir.FloatAttr.get(channels.element_type, op.attributes["epsilon"].value)
+    )
+    added = builder.operation("stablehlo.constant", channels, (), {"value": epsilon})
+    factor = builder.operation("stablehlo.rsqrt", channels, [builder.of("add", variance, added)])
+    axes = {"broadcast_dimensions": builder.ir.DenseI64ArrayAttr.get([op.attributes["feature_index"].value])}
+    wide = [
+        builder.operation("stablehlo.broadcast_in_dim", type, [v], axes)
+        for v in (mean, builder.of("multiply", factor, scale), offset)
+    ]
+    return [builder.of("add", builder.of("multiply", builder.of("subtract", x, wide[0]), wide[1]), wide[2])]
+
+
 _RULES: dict[str, Rule] = {
+    "stablehlo.batch_norm_inference": _lower_batch_norm,
+    "stablehlo.constant": _lower_constant,
+    "stablehlo.optimization_barrier": _lower_barrier,
     "stablehlo.concatenate": _lower_concatenate,
     "stablehlo.if": _lower_if,
     "stablehlo.case": _lower_case,

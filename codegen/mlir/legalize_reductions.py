@@ -1,5 +1,5 @@
-"""Lowers reductions that upstream does not: of tensors without elements; and windows that are prefixes, which otherwise
-would take quadratic time."""
+"""Lowers reductions that upstream does not: of no elements and along no axis; and windows that are prefixes, which
+otherwise would take quadratic time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from .builder import Builder, Values
 
 
 def lower_reduce(builder: Builder, op: Any) -> Values | None:
-    """The initial values everywhere, if no element is reduced."""
-    if 0 not in op.operands[0].type.shape:
+    """The initial values everywhere, if no element is reduced, and the operands if no axis is."""
+    inputs, initial = op.operands[: len(op.results)], op.operands[len(op.results) :]
+    if not builder.integers(op, "dimensions", ()) and [v.type for v in inputs] == [r.type for r in op.results]:
+        return list(inputs)
+    if 0 not in inputs[0].type.shape:
         return None
-    initial = op.operands[len(op.results) :]
     return [builder.full(builder.extract(x), r.type) for x, r in zip(initial, op.results, strict=True)]
 
 

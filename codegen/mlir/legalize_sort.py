@@ -13,7 +13,7 @@ def lower_sort(builder: Builder, op: Any) -> Values:
     Sorted runs of 1, 2, 4, ... elements are merged. A pair of merges goes to another row and back.
     """
     operands, shape = list(op.operands), list(op.operands[0].type.shape)
-    axis = op.attributes["dimension"].value % len(shape)
+    axis = (op.attributes["dimension"].value if "dimension" in op.attributes else -1) % len(shape)
     n, count = shape[axis], len(operands)
     if n <= 1:
         return operands

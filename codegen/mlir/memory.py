@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -9,10 +10,14 @@ from ...ir.assign_offsets import Block, assign_offsets
 from ..stablehlo.upstream import Upstream, walk
 
 
-def set_type(ir: Any, function: Any) -> None:
-    """Declare the arguments that the body of a function has, and no results."""
+def set_type(ir: Any, function: Any, results: Sequence[Any] = ()) -> None:
+    """Declare the arguments that the body of a function has, and results of these types."""
     types = [argument.type for argument in function.regions[0].blocks[0].arguments]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, list(results)))
+    if "arg_attrs" in function.attributes:
+        known = list(ir.ArrayAttr(function.attributes["arg_attrs"]))
+        new = [ir.DictAttr.get({})] * (len(types) - len(known))
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get([*known, *new])
 
 
 def place_buffers(upstream: Upstream, function: Any) -> int:
@@ -39,9 +44,6 @@ def place_buffers(upstream: Upstream, function: Any) -> int:
     location = function.location
     workspace = entry.add_argument(ir.MemRefType.get((nbytes,), ir.IntegerType.get_signless(8)), location)
     set_type(ir, function)
-    if "arg_attrs" in function.attributes:
-        known = list(ir.ArrayAttr(function.attributes["arg_attrs"]))
-        function.attributes["arg_attrs"] = ir.ArrayAttr.get([*known, ir.DictAttr.get({})])
     for op in frees:
         op.erase()
     for buffer, block in blocks.items():

@@ -13,6 +13,7 @@ from ...ir.types import DType, TensorType
 from ...passes.manager import Context
 from ..stablehlo.export import NAME
 from ..stablehlo.upstream import Upstream, UpstreamError
+from .constants import NO_CONSTANTS, Constants, take_constants
 from .objects import compile_pieces
 from .pipeline import (
     FUSED,
@@ -68,15 +69,24 @@ def compile_module(module: Any, target: MlirTarget, context: Context) -> Compile
     written = io.BytesIO()
     module.operation.write_bytecode(written)
     bytecode = written.getvalue()
+    symbol = f"m_{structural_hash(target.identity, bytecode)[:24]}"
     with upstream.context(), upstream.ir.Location.unknown():
         copy = upstream.parse(bytecode)
         if stage_of(copy) in _ON_TENSORS:
             upstream.run(f"builtin.module({_ALONE})", copy)
-        inputs, outputs = _interface(upstream, copy)
-        symbol = f"m_{structural_hash(target.identity, bytecode)[:24]}"
-        lowered = translate(upstream, copy, symbol, target, context)
+        return compile_parsed(upstream, copy, symbol, target, context)
+
+
+def compile_parsed(
+    upstream: Upstream, module: Any, symbol: str, target: MlirTarget, context: Context
+) -> CompiledModule:
+    """The program of a module of the current context, which is lowered in place. Its kernel is called `symbol`."""
+    inputs, outputs = _interface(upstream, module)
+    is_stablehlo = stage_of(module) == STABLEHLO
+    constants = take_constants(upstream, main_of(module)) if is_stablehlo else NO_CONSTANTS
+    lowered = translate(upstream, module, symbol, target, context)
     code = compile_pieces(lowered.pieces, target, context)
-    return CompiledModule(_program(symbol, lowered, code, inputs, outputs), inputs, outputs)
+    return CompiledModule(_program(symbol, lowered, code, inputs, outputs, constants), inputs, outputs)
 
 
 def _interface(upstream: Upstream, module: Any) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
@@ -94,9 +104,23 @@ def _interface(upstream: Upstream, module: Any) -> tuple[tuple[Named, ...], tupl
     expected = len(arguments) + (0 if stage in _ON_TENSORS else len(results) + (workspace_of(module) > 0))
     if len(main.regions[0].blocks[0].arguments) != expected:
         raise UpstreamError(f"{SIGNATURE} does not fit the function main, which must take {expected} arguments")
-    names = _names(ir, main, "arg_attrs")
-    of_results = _names(ir, main, "res_attrs") if stage in _ON_TENSORS else names[len(arguments) :]
+    known = _names(ir, main, "arg_attrs")
+    of_results = _names(ir, main, "res_attrs") if stage in _ON_TENSORS else known[len(arguments) :]
+    names = names_of_arguments(ir, main, len(arguments))
     return _named(ir, arguments, names, "argument"), _named(ir, results, of_results, "result")
+
+
+def names_of_arguments(ir: Any, main: Any, count: int) -> list[str]:
+    """The names of the first arguments of a function: its attributes, or else locations, as far as they differ."""
+    attributes = [*_names(ir, main, "arg_attrs"), *[""] * count]
+    locations = [a.location for a in main.regions[0].blocks[0].arguments][:count]
+    names = [a or _location_name(ir, location) for a, location in zip(attributes[:count], locations, strict=True)]
+    return [n if n and names.count(n) == 1 else f"argument{i}" for i, n in enumerate(names)]
+
+
+def _location_name(ir: Any, location: Any) -> str:
+    name = location.name_str if isinstance(location, ir.NameLoc) else ""
+    return "" if "=" in name else name
 
 
 def _names(ir: Any, function: Any, attribute: str) -> list[str]:
@@ -121,12 +145,19 @@ def _tensor_type(ir: Any, type: Any) -> TensorType:
 
 
 def _program(
-    symbol: str, lowered: Lowered, code: tuple[bytes, ...], inputs: Sequence[Named], outputs: Sequence[Named]
+    symbol: str,
+    lowered: Lowered,
+    code: tuple[bytes, ...],
+    inputs: Sequence[Named],
+    outputs: Sequence[Named],
+    constants: Constants,
 ) -> Program:
     """A program with one launch."""
     places = [Place(Space.INPUT, i) for i in range(len(inputs))]
+    places += [Place(Space.CONSTANT, 0, offset) for offset, _ in constants.places]
     places += [Place(Space.OUTPUT, i) for i in range(len(outputs))]
-    accesses = [reading(x.type.nbytes) for x in inputs] + [writing(x.type.nbytes) for x in outputs]
+    accesses = [reading(x.type.nbytes) for x in inputs] + [reading(nbytes) for _, nbytes in constants.places]
+    accesses += [writing(x.type.nbytes) for x in outputs]
     if lowered.workspace:
         places.append(Place(Space.ARENA))
         accesses.append(writing(lowered.workspace))
@@ -139,7 +170,7 @@ def _program(
         prepare=(),
         arena_bytes=lowered.workspace,
         prepared_bytes=0,
-        constants=b"",
+        constants=constants.block,
         code=code,
         scratch_bytes=lowered.workspace,
     )

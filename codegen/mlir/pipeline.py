@@ -13,7 +13,7 @@ from ...passes.manager import Context
 from ..stablehlo.upstream import Upstream
 from .destinations import choose_destinations
 from .digits import keep_digits
-from .legalize import legalize, use_scalars
+from .legalize import legalize, refuse_rest, use_scalars
 from .link import Piece, linked
 from .memory import expand_copies, place_buffers
 from .schedule import schedule
@@ -94,6 +94,7 @@ def advance(upstream: Upstream, module: Any, until: str, target: MlirTarget, con
             choose_destinations(upstream, main_of(module))
         upstream.run(f"builtin.module({STAGES[stage]})", module)
         if stage == LINALG:
+            refuse_rest(upstream, module)
             use_scalars(upstream, module)
             keep_digits(upstream, module)
         if stage == _BUFFERS:

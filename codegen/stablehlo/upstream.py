@@ -8,15 +8,26 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+TESTED = "20261001"
+"""The version of the wheel with which mxforge is tested: its LLVM IR differs from version to version."""
+
+_INSTALL = f"pip install torch-mlir=={TESTED}"
 _LEGALIZE = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
 
 
+_TEXT = "-"
+"""The name of the file in locations of parsed text."""
+
+
 def installed_version() -> str:
-    """The version of the wheel. UpstreamError if it is not installed."""
+    """The version of the wheel. UpstreamError if it is not installed, or in another version than the tested one."""
     try:
-        return version("torch-mlir")
+        installed = version("torch-mlir")
     except PackageNotFoundError:
-        raise UpstreamError("upstream MLIR is required: pip install mxforge[mlir]") from None
+        raise UpstreamError(f"upstream MLIR is required: {_INSTALL}") from None
+    if installed != TESTED:
+        raise UpstreamError(f"upstream MLIR is torch-mlir {installed}, but mxforge is tested with {TESTED}: {_INSTALL}")
+    return installed
 
 
 class UpstreamError(ValueError):
@@ -24,10 +35,11 @@ class UpstreamError(ValueError):
 
 
 class Upstream:
-    """The modules of the wheel. `verifies`: modules are verified after each pass. UpstreamError if it is not
-    installed."""
+    """The modules of the wheel. `verifies`: modules are verified after each pass. UpstreamError as from
+    `installed_version`."""
 
     def __init__(self, verifies: bool = True) -> None:
+        installed_version()
         self._verifies = verifies
         try:
             self.ir: Any = import_module("torch_mlir.ir")
@@ -37,7 +49,7 @@ class Upstream:
             self.llvm: Any = import_module("torch_mlir.dialects.llvm")
             self._passes: Any = import_module("torch_mlir.passmanager").PassManager
         except ImportError as error:
-            raise UpstreamError(f"upstream MLIR is required: pip install mxforge[mlir] ({error})") from None
+            raise UpstreamError(f"upstream MLIR cannot be loaded ({error}): {_INSTALL}") from None
         self.stablehlo.register_stablehlo_passes()
 
     def context(self) -> Any:
@@ -56,10 +68,14 @@ class Upstream:
         try:
             module = self.ir.Module.parse(text)
         except (self.ir.MLIRError, ValueError) as error:
-            raise UpstreamError(str(error)) from None
+            raise UpstreamError(self._message(error)) from None
+        self.without_chlo(module)
+        return module
+
+    def without_chlo(self, module: Any) -> None:
+        """Lower CHLO to StableHLO, in place."""
         self.run(_LEGALIZE, module)
         self._read_shapes(module)
-        return module
 
     def _read_shapes(self, module: Any) -> None:
         """Replace the operations of the dialect `shape` that CHLO on dynamic shapes becomes by those of StableHLO."""
@@ -90,7 +106,37 @@ class Upstream:
             passes.enable_verifier(self._verifies)
             passes.run(module.operation)
         except (self.ir.MLIRError, ValueError) as error:
-            raise UpstreamError(str(error)) from None
+            raise UpstreamError(self._message(error)) from None
+
+    def _message(self, error: Exception) -> str:
+        """The first diagnostic with its place, in one line."""
+        listed: Any = getattr(error, "error_diagnostics", ())
+        if not listed:
+            return str(error)
+        return f"{listed[0].message}{place_of(self.ir, listed[0].location)}"
+
+
+def place_of(ir: Any, location: Any) -> str:
+    """A location in the form ` at NAME (FILE:LINE)`; "" if it is unknown. Lines without a file are those of the text
+    that was parsed."""
+    place = _place(ir, ir.Location.from_attr(location.attr))  # diagnostics have locations of no class
+    return f" at {place}" if place else ""
+
+
+def _place(ir: Any, location: Any) -> str:
+    match location:
+        case ir.FileLineColLoc():
+            file, line = location.filename, location.start_line
+            return f"line {line}" if file == _TEXT else f"{file}:{line}"
+        case ir.NameLoc():
+            inner = _place(ir, location.child_loc)
+            return f"{location.name_str} ({inner})" if inner else location.name_str
+        case ir.CallSiteLoc():
+            return _place(ir, location.callee) or _place(ir, location.caller)
+        case ir.FusedLoc():
+            return next((p for p in (_place(ir, inner) for inner in location.locations) if p), "")
+        case _:
+            return ""
 
 
 def walk(op: Any, visit: Callable[[Any], None]) -> None:

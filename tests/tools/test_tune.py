@@ -246,7 +246,7 @@ def test_training_needs_parameters(mxforge: Any, tmp_path: Path) -> None:
 
 def test_a_compiled_folder(mxforge: Any, compiled: Path) -> None:
     done = mxforge("tune", compiled)
-    assert done.status == 2 and "is already compiled: tune the symbol, and compile it again" in done.err
+    assert done.status == 2 and "a compiled folder has no schedules: tune the symbol, and compile it again" in done.err
 
 
 @pytest.mark.parametrize("command", ["run", "inspect", "tune"])

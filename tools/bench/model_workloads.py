@@ -14,9 +14,11 @@ import numpy as np
 
 from ...frontend.base import MXNetError
 from ...ir.types import TensorType
-from ...runtime.compiled_folder import MANIFEST, read_folder
+from ...runtime.compiled_folder import MANIFEST, read_folder, write_folder
+from ...runtime.devices import HOST
 from ..convert_model import write_onnx
 from ..errors import ToolError, UsageError
+from ..fixed_models import store_module
 from ..inputs import random_inputs, read_inputs
 from ..model_files import ModelFiles, find_model
 from ..models import InputShapes, Model, data_types, load_model, refuse_weights
@@ -32,6 +34,14 @@ def model_workloads(options: argparse.Namespace) -> Iterator[Workload]:
     files = find_model(options.model, options.epoch, options.params)
     if files.compiled is not None:
         yield _compiled(files, files.compiled, options)
+        return
+    if files.module is not None:
+        with TemporaryDirectory(prefix="mxforge-bench-module-") as name:
+            folder = Path(name) / files.name
+            with Progress(f"compiling {files.name}"):
+                write_folder(folder, store_module(files, options), HOST.requirements())
+            options.shapes = {}  # which the folder has
+            yield _compiled(files, folder, options)
         return
     with Progress("reading the model"):
         model = load_model(files)
@@ -61,14 +71,14 @@ def _compiled(files: ModelFiles, folder: Path, options: argparse.Namespace) -> W
 # --- specs ------------------------------------------------------------------------------------------------------------
 
 
-_MXNET_FILES = "MXNet's files instead of a compiled folder"
+_MXNET_FILES = "MXNet's files instead of a compiled folder or a StableHLO file"
 
 
 class _Specs(dict[str, Mapping[str, Any]]):
     """The spec that each engine loads. UsageError for an engine that cannot load the model."""
 
     _NEEDED = {
-        "onnxruntime": "--onnx FILE (a compiled folder cannot be exported)",
+        "onnxruntime": "--onnx FILE (compiled folders and StableHLO files cannot be exported)",
         "torch": "--torch FILE",
         "mxnet": _MXNET_FILES,
         "mxnet-mkldnn": _MXNET_FILES,

@@ -31,8 +31,8 @@ def run(options: argparse.Namespace) -> int:
     if options.program or options.runs:
         raise UsageError("arguments of a program and --runs are only for a script, whose name ends with .py")
     files = find_model(options.model, options.epoch, options.params)
-    if files.compiled is not None:
-        raise UsageError(f"{options.model}: a compiled folder has no graph: bisect the model it was compiled from")
+    if not files.is_symbol:
+        raise UsageError(f"{options.model}: {files.kind} has no graph: bisect the model it was made from")
     with Progress(f"reading {files.name}") as progress:
         model = load_model(files, options.weights)
         types, arrays = types_and_arrays(model, options)

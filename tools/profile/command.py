@@ -12,9 +12,10 @@ from ...frontend.compiled import CompiledModel
 from ...runtime.devices import HOST
 from ...runtime.host.probes import RunTimes
 from ..errors import UsageError
+from ..fixed_models import load_fixed
 from ..inspect_model import arguments
 from ..model_files import ModelFiles, find_model
-from ..models import data_types, load_model, refuse_weights
+from ..models import data_types, load_model
 from ..outputs import check_file, check_writable, write_file
 from ..parameters import require_parameters
 from ..plots import check_plot
@@ -27,7 +28,7 @@ from .parallelism import parallelism
 from .peaks import Peaks, measure_peaks
 from .report import Profile
 from .rows import Row, launch_rows, layer_rows, total_row
-from .source import Source, compiled_source, symbol_source, timed_runs
+from .source import Source, fixed_source, symbol_source, timed_runs
 from .text import as_text
 
 
@@ -40,7 +41,9 @@ def run(options: argparse.Namespace) -> int:
         return run_simulation(files, options)
     _check(options, files)
     with Progress(f"reading {files.name}") as progress:
-        source = compiled_source(files) if files.compiled is not None else _symbol_source(files, options, progress)
+        source = (
+            _symbol_source(files, options, progress) if files.is_symbol else fixed_source(load_fixed(files, options))
+        )
         progress.step("measuring this machine")
         peaks = measure_peaks()
         progress.step(f"measuring {files.name}")
@@ -68,13 +71,14 @@ def _check(options: argparse.Namespace, files: ModelFiles) -> None:
     if options.plot is not None:
         check_plot(options.plot)
         check_writable(options.plot)
-    if files.compiled is None:
-        return
-    refuse_weights(options)
-    if options.shapes:
-        raise UsageError("the shapes of a compiled model are fixed: omit --input-shape")
-    if options.plot is not None:
-        raise UsageError("--plot: a compiled folder does not contain the work of its launches: profile the symbol")
+    if not files.is_symbol and options.plot is not None:
+        raise UsageError(f"--plot: {files.kind} does not contain the work of its launches: profile the symbol")
+
+
+def _source(files: ModelFiles, options: argparse.Namespace, progress: Progress) -> Source:
+    if files.is_symbol:
+        return _symbol_source(files, options, progress)
+    return fixed_source(load_fixed(files, options))
 
 
 def _symbol_source(files: ModelFiles, options: argparse.Namespace, progress: Progress) -> Source:

@@ -71,8 +71,8 @@ def run_simulation(files: ModelFiles, options: argparse.Namespace) -> int:
 
 def _check(files: ModelFiles, options: argparse.Namespace) -> None:
     """An error for options that cannot be met, before long work."""
-    if files.compiled is not None:
-        raise UsageError("--simulate-threads: a compiled folder is for one number of threads: profile the symbol")
+    if not files.is_symbol:
+        raise UsageError(f"--simulate-threads: {files.kind} is for one number of threads: profile a symbol")
     for name in ("csv", "trace", "plot"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} needs measured threads: omit it, or --simulate-threads")

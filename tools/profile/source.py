@@ -7,14 +7,13 @@ from contextlib import contextmanager
 
 from ...codegen.driver import compile_steps
 from ...codegen.llvm.target import CpuTarget
-from ...frontend.compiled import CompiledModel, load_compiled
+from ...frontend.compiled import CompiledModel
 from ...ir.lazy_dataclass import dataclass
 from ...ir.types import TensorType
 from ...runtime.devices import HOST
 from ...runtime.host.executable import Executable
 from ...runtime.host.probes import TimedRuns
 from ..inputs import random_inputs
-from ..model_files import ModelFiles
 from ..models import Model, bind_executable, model_graph
 from ..parameters import parameter_names
 from .work import Region, regions
@@ -43,10 +42,8 @@ def symbol_source(model: Model, types: Mapping[str, TensorType], target: CpuTarg
     return Source(bind_executable(model, types, executable), executable, regions(compiled), operators, missing)
 
 
-def compiled_source(files: ModelFiles) -> Source:
-    """The model of a compiled folder, without the work of its launches."""
-    assert files.compiled is not None
-    model = load_compiled(files.compiled)
+def fixed_source(model: CompiledModel) -> Source:
+    """A model that has a program and no graph, so without the work of its launches."""
     assert isinstance(model.executable, Executable)
     return Source(model, model.executable, (), {})
 

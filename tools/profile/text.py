@@ -92,6 +92,6 @@ def _notes(profile: Profile) -> Iterator[str]:
     if profile.missing:
         yield f"\n{profile.missing} parameters have no value: they are inputs, so each run packs them again (kind pack)"
     if not profile.knows_work:
-        yield "\na compiled folder does not contain the work of its launches: profile the symbol to see their speeds"
+        yield "\nthe file does not contain the work of its launches: profile the symbol to see their speeds"
     if any((row.roof_share(profile.peaks) or 0) > 1 for row in profile.launches):
         yield "\nmore than 100 %: the data came from caches, or Winograd did fewer multiply-adds than are counted"

@@ -27,8 +27,8 @@ _INTERRUPTED = 130
 def run(options: argparse.Namespace) -> int:
     """Search, store and report; returns status 0, or 130 after an interrupt."""
     files = find_model(options.model, options.epoch, options.params)
-    if files.compiled is not None:
-        raise UsageError(f"{options.model}: is already compiled: tune the symbol, and compile it again")
+    if not files.is_symbol:
+        raise UsageError(f"{options.model}: {files.kind} has no schedules: tune the symbol, and compile it again")
     output = files.tuning if options.output is None else options.output
     check_file(output, ".json")
     tables = read_tables(output) if output.is_file() else {}
