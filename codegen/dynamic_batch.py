@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -58,7 +59,8 @@ def _required(trace: Trace) -> list[str]:
     right if they are equal too."""
     broken = {guard: None for size in _TRIED for guard in trace.broken_guards(size)}
     batch = trace.unknowns[0].name
-    return [g.replace(batch, "batch") for g in broken if "!=" not in g and not (g.startswith("not") and "==" in g)]
+    required = [g for g in broken if "!=" not in g and not (g.startswith("not") and "==" in g)]
+    return [re.sub(rf"\b{batch}\b", "batch", guard) for guard in required]
 
 
 def _first_broken(graph: Graph, batched: Collection[int], lower: Lower) -> int:

@@ -259,7 +259,7 @@ def _fold_constant(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> V
         return None
     scalars = [splat(v) for v in operands]
     if isinstance(node.op, Pointwise) and None not in scalars and node.outputs[0].type.rank:
-        return _fold_splat(b, node, operands) if node.outputs[0].type.size <= _FOLD_LIMIT else None
+        return _fold_splat(b, node, operands)
     if not all(v.node is not None and isinstance(v.node.op, Constant) for v in operands):
         return None
     if node.outputs[0].type.size > _FOLD_LIMIT:

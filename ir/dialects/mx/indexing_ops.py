@@ -259,7 +259,7 @@ class GatherND(Operator):
         if count > x.type.rank:
             raise ValueError(f"indices hold {count} coordinates, data has {x.type.rank} axes")
         extents = b.broadcast_along(
-            b.constant(np.array(x.type.shape[:count]), points.type.dtype), points.type.shape, points.type.rank - 1
+            b.integers(x.type.shape[:count], points.type.dtype), points.type.shape, points.type.rank - 1
         )
         points = b.select(b.lt(points, 0), b.add(points, extents), points)
         return b.gather(x, points, axes=tuple(range(count)))

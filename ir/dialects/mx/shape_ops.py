@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ...graph import Value
-from ...symbolic import is_symbolic
 from ...types import DType, Shape
 from .operator import Elementwise, Operator, operator
 from .parameters import Bool, Float, Int, Ints, Natural, OptionalInt, OptionalInts
@@ -329,13 +328,6 @@ class ReshapeLike(Operator):
         return b.reshape(inputs[0], (*x[: left[0]], *like[right], *x[left[1] :]))
 
 
-def _integers(b: MxBuilder, numbers: Shape) -> Value:
-    """Numbers as a vector of I64."""
-    if not any(map(is_symbolic, numbers)):
-        return b.constant(np.array(numbers, np.int64))
-    return b.concat([b.reshape(b.constant(n, DType.I64), (1,)) for n in numbers], 0)
-
-
 @operator("shape_array", aliases=("_npx_shape_array",))
 class ShapeArray(Operator):
     """The shape of an array as an array of int64.
@@ -353,7 +345,7 @@ class ShapeArray(Operator):
         unify_at(outputs, 0, (UNKNOWN if inputs[0] is None else len(inputs[0]),))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return _integers(b, inputs[0].type.shape)
+        return b.integers(inputs[0].type.shape)
 
 
 @operator("size_array")
@@ -373,7 +365,7 @@ class SizeArray(Operator):
         unify_at(outputs, 0, (1,))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return _integers(b, (inputs[0].type.size,))
+        return b.integers((inputs[0].type.size,))
 
 
 @operator("tile", aliases=("_npi_tile",))
