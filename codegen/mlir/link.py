@@ -40,7 +40,6 @@ _NOTES = re.compile(r", ![\w.]+ !\d+| #\d+(?= {$)| #\d+$|^;.*\n|\s+; preds = .*$
 """Attributes, metadata and comments, whose numbers differ between modules."""
 _LOCATION = 'c";unknown;'
 """A constant of OpenMP's interface that nothing reads here."""
-_VECTOR = re.compile(r"<\d+ x (?:float|double)>")
 
 _TEAM = """
 define internal void @mxf.fork(ptr %function, ptr %context) noinline nounwind {{
@@ -100,12 +99,10 @@ define internal void @mxf.range(i32 %number, ptr %lower, ptr %upper) alwaysinlin
 
 
 class Piece(NamedTuple):
-    """LLVM IR that defines one function `name`, and the level of optimisation that it needs: code that MLIR vectorised
-    needs little."""
+    """LLVM IR that defines one function `name`."""
 
     name: str
     text: str
-    optimize: int
 
 
 def linked(translated: str, symbol: str, cpu: Cpu) -> list[Piece]:
@@ -130,13 +127,13 @@ def linked(translated: str, symbol: str, cpu: Cpu) -> list[Piece]:
         name = names[old]
         used = [declarations[s] for s in dict.fromkeys(_SYMBOL.findall(body)) if s in declarations]
         code = "\n".join([*used, body.replace("@member", name), _RANGE_CODE.format(**sizes)])
-        pieces[name] = Piece(name[1:], with_functions(code, cpu), 1 if _VECTOR.search(body) else 3)
+        pieces[name] = Piece(name[1:], with_functions(code, cpu))
     rest = _SYMBOL.sub(lambda m: names.get(m[0], m[0]), "\n".join(others))
     rest = rest.replace("define void @main(", "define internal void @main(", 1)
     called = [f"declare void {name}(ptr, ptr, ptr)" for name in pieces]
     team = [_TEAM.format(**sizes)] if pieces else []
     entry = _entry(symbol, len([p for p in main[1].split(",") if p]))
-    return [Piece(symbol, with_functions("\n".join([*called, rest, *team, entry]), cpu), 3), *pieces.values()]
+    return [Piece(symbol, with_functions("\n".join([*called, rest, *team, entry]), cpu)), *pieces.values()]
 
 
 def _on_pool(translated: str) -> str:

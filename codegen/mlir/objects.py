@@ -11,6 +11,7 @@ from ..llvm.cpu import Cpu
 from ..observe import observe_text
 from .link import Piece
 
+_OPTIMIZE = 3  # the level of `compile_object`: MLIR does not vectorise all loops
 _ASSEMBLY = 5  # level of MXFORGE_DEBUG from which assembly is printed
 
 
@@ -19,16 +20,16 @@ def compile_pieces(pieces: Sequence[Piece], target: Cpu, context: Context) -> tu
     start = time.perf_counter()
     objects = {piece.name: context.kernels.find(piece.text) for piece in pieces}
     missing = [piece for piece in pieces if objects[piece.name] is None]
-    compilations = Compilations(target)
+    compilations = Compilations(target, optimize=_OPTIMIZE)
     for piece in missing:
         context.dump(piece.name, "ll", piece.text)
-        compilations.add(piece.text, piece.optimize)
+        compilations.add(piece.text)
     for piece, code in zip(missing, compilations.objects(), strict=True):
         objects[piece.name] = code
         context.kernels.add(piece.text, code)
     context.trace.append(("llvm", time.perf_counter() - start))
     if context.settings.debug >= _ASSEMBLY or context.settings.dump is not None:
         for piece in missing:
-            assembly = emit_assembly(piece.text, target, optimize=piece.optimize)
+            assembly = emit_assembly(piece.text, target, optimize=_OPTIMIZE)
             observe_text(piece.name, "s", assembly, _ASSEMBLY, context)
     return tuple([code for code in objects.values() if code is not None])

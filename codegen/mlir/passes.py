@@ -11,6 +11,7 @@ from ...passes.pipeline import FOR_REFERENCE
 from ...passes.simplify import Simplify
 from .channels_last import ChannelsLast, RowMajorOutputs
 from .outline import Outline
+from .products import PlainProducts
 
 TO_MODULES: tuple[Pass, ...] = (
     *FOR_REFERENCE,
@@ -20,6 +21,7 @@ TO_MODULES: tuple[Pass, ...] = (
     RowMajorOutputs(),
     AssignLayouts(),  # chooses where channels are last
     ChannelsLast(),
+    PlainProducts(),
     EliminateCommonSubexpressions(),  # of transposes
     EliminateDeadCode(),
 )

@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...passes.manager import Context
-from ..stablehlo.upstream import Upstream
+from ..stablehlo.upstream import Upstream, UpstreamError, walk
+from .barriers import add_barriers, remove_barriers
 from .destinations import choose_destinations
 from .digits import keep_digits
 from .legalize import legalize, refuse_rest, use_scalars
 from .link import Piece, linked
 from .memory import expand_copies, place_buffers
+from .operations import CONTRACTIONS
 from .schedule import schedule
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ STAGES = {
     ),
     LLVM: (
         "lower-affine,expand-strided-metadata,lower-affine,arith-expand{include-bf16=true},convert-scf-to-cf,"
-        "convert-vector-to-llvm,convert-ub-to-llvm,convert-math-to-llvm,convert-math-to-libm,"
+        "convert-math-to-llvm,convert-math-to-libm,convert-vector-to-llvm,convert-ub-to-llvm,"
         "finalize-memref-to-llvm,convert-arith-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},"
         "convert-cf-to-llvm,convert-index-to-llvm,convert-openmp-to-llvm,reconcile-unrealized-casts,canonicalize,cse"
     ),
@@ -75,8 +77,20 @@ def translate(upstream: Upstream, module: Any, symbol: str, target: MlirTarget, 
         _dump(module, "pipeline", context)
     else:
         advance(upstream, module, LLVM, target, context)
+    _require_llvm(module)
     text = upstream.llvm.translate_module_to_llvmir(module.operation)
     return Lowered(linked(text, symbol, target), workspace_of(module))
+
+
+def _require_llvm(module: Any) -> None:
+    """UpstreamError for an operation that has no translation, which would end the process."""
+
+    def check(op: Any) -> None:
+        name = op.operation.name
+        if not name.startswith(("llvm.", "omp.", "builtin.module")):
+            raise UpstreamError(f"{name} at {op.location} was not lowered to the LLVM dialect")
+
+    walk(module.operation, check)
 
 
 def advance(upstream: Upstream, module: Any, until: str, target: MlirTarget, context: Context) -> None:
@@ -92,7 +106,11 @@ def advance(upstream: Upstream, module: Any, until: str, target: MlirTarget, con
             apply_script(upstream, module, schedule(upstream, module, target))
         if stage == _BUFFERS:
             choose_destinations(upstream, main_of(module))
+        if stage == FUSED:
+            add_barriers(upstream, module, CONTRACTIONS)
         upstream.run(f"builtin.module({STAGES[stage]})", module)
+        if stage == FUSED:
+            remove_barriers(module)
         if stage == LINALG:
             refuse_rest(upstream, module)
             use_scalars(upstream, module)

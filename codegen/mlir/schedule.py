@@ -14,17 +14,29 @@ from typing import Any
 
 from ..llvm.cpu import Cpu
 from ..stablehlo.upstream import Upstream
-from .operations import TAG, Operation, find_operations
+from .operations import TAG, Contraction, Operation, find_operations
 
 _WORTH_A_PIECE = 1 << 14
 """The least operations on elements in a piece of a parallel loop."""
 
 _PIECES_OF_THREAD = 4
+_BLOCK_BYTES = 16 << 10
+"""The most bytes of a value in a block of rows, of which the first cache holds some."""
+
 _SPARE_REGISTERS = 4
 _ROW_VECTORS, _TILE_VECTORS = 8, 2
 """Vectors along the columns of a tile of one row, and of several."""
 
 _HANDLE = "!transform.any_op"
+
+_EQUAL_ONES = (
+    "transform.apply_patterns to %function {",
+    "  transform.apply_patterns.canonicalization",
+    "  transform.apply_patterns.tensor.fold_tensor_empty",
+    f"}} : {_HANDLE}",
+    f"transform.apply_cse to %function : {_HANDLE}",
+)
+"""Makes one of equal operations, and small buffers of pieces of large ones."""
 
 _SEQUENCE = """
 module attributes {{transform.with_named_sequence}} {{
@@ -34,7 +46,6 @@ module attributes {{transform.with_named_sequence}} {{
     transform.apply_patterns to %function {{
       transform.apply_patterns.vector.reduction_to_contract
       transform.apply_patterns.vector.transfer_permutation_patterns
-      transform.apply_patterns.tensor.merge_consecutive_insert_extract_slice
       transform.apply_patterns.canonicalization
     }} : !transform.any_op
     %loops = transform.structured.match ops{{["scf.for"]}} in %function : (!transform.any_op) -> !transform.any_op
@@ -67,17 +78,14 @@ class _Script:
         self._handles = 0
 
     def add(self, op: Operation) -> None:
-        """Schedule one operation, with its reader."""
-        pieces = self._pieces(op)
-        if pieces is None and op.contraction is None:
-            return
-        handle = self._match(op.tag)
-        extents = list(op.extents)
+        """Schedule one operation, with those that are computed together with it."""
+        pieces = self._blocks(op) if op.producers else self._pieces(op)
         if pieces is not None:
-            handle = self._in_pieces(op, handle, pieces)
-            extents = [piece or n for piece, n in zip(pieces, extents, strict=True)]
-        if op.contraction is not None:
-            self._tiles(op, handle, extents)
+            self._in_pieces(op, pieces)
+        elif op.contraction is not None or op.is_vector:
+            self._inner(op, self._match(op.tag), op.extents)
+            if op.reader is not None:
+                self._inner(op.reader, self._match(op.reader.tag), op.reader.extents)
 
     # -- parallel pieces
 
@@ -102,56 +110,117 @@ class _Script:
             return 1
         return min(op.extents[axis], _TILE_VECTORS * self.cpu.lanes(op.bits))
 
-    def _in_pieces(self, op: Operation, handle: str, pieces: Sequence[int]) -> str:
-        """Compute an operation, its reader and its initial value in parallel pieces; the handle of its piece."""
-        outer = handle if op.reader is None else self._match(op.reader)
-        loops = max(op.parallel) + 1  # of the reader too
-        sizes = ", ".join(map(str, pieces[:loops]))
-        piece, loop = self._new(2)
-        self._line(f"{piece}, {loop} = transform.structured.tile_using_forall {outer} tile_sizes [{sizes}]", 1, 2)
-        if op.reader is not None:
-            piece, loop = self._fused(handle, loop)
-        if op.initial is not None:
-            self._fused(self._match(op.initial), loop)
-        return piece
+    def _blocks(self, op: Operation) -> list[int]:
+        """The extents of a block of rows whose values a cache holds."""
+        width = prod(op.extents[op.rows :]) * op.bits // 8
+        rows = _divisor(op.extents[op.rows - 1], max(1, _BLOCK_BYTES // width))
+        return [*[1] * (op.rows - 1), rows, *[0] * (len(op.extents) - op.rows)]
 
-    def _fused(self, producer: str, loop: str) -> tuple[str, str]:
+    def _in_pieces(self, op: Operation, pieces: Sequence[int]) -> None:
+        """Compute an operation and those together with it in parallel pieces."""
+        last = op if op.reader is None else op.reader
+        outer = self._match(last.tag)
+        piece, loop = self._new(2)
+        sizes = ", ".join(map(str, pieces[: len(last.extents)]))
+        self._line(f"{piece}, {loop} = transform.structured.tile_using_forall {outer} tile_sizes [{sizes}]", 1, 2)
+        handles = [(last, piece)]
+        for each in op.producers if op.reader is None else (op,):
+            piece, loop = self._fused(each.tag, loop)
+            handles.append((each, piece))
+            if each.initial is not None:
+                _, loop = self._fused(each.initial, loop)
+        if op.reader is None and op.initial is not None:
+            self._fused(op.initial, loop)
+        if op.producers:  # one that is read twice was computed twice
+            self.lines += _EQUAL_ONES
+            handles = [(each, self._match(each.tag)) for each, _ in handles]
+        for each, handle in handles:
+            extents = [piece or n for piece, n in zip([*pieces, *[0] * len(each.extents)], each.extents, strict=False)]
+            self._inner(each, handle, extents)
+
+    def _fused(self, tag: str, loop: str) -> tuple[str, str]:
         """Compute a producer in the loop that reads it; the handles of both."""
+        producer = self._match(tag)
         piece, after = self._new(2)
         self._line(f"{piece}, {after} = transform.structured.fuse_into_containing_op {producer} into {loop}", 2, 2)
         return piece, after
 
-    # -- tiles in registers
+    # -- vectors
 
-    def _tiles(self, op: Operation, handle: str, extents: Sequence[int]) -> None:
-        """Tile an operation of these extents, after splitting off what the tiles leave over."""
-        contraction = op.contraction
-        assert contraction is not None
+    def _inner(self, op: Operation, handle: str, extents: Sequence[int]) -> None:
+        """Vectorise an operation, or a piece of it, of these extents."""
+        if op.contraction is not None:
+            self._tiles(op, op.contraction, handle, extents)
+        elif op.is_vector and op.reduces:
+            self._sums(op, handle, extents)
+        elif op.is_vector:
+            width = _multiple(extents[-1], self.cpu.lanes(op.bits), _TILE_VECTORS)
+            if (parts := self._split(handle, extents, len(extents) - 1, width)) is not None:
+                for part, of_part in parts:
+                    self._inner(op, part, of_part)
+            else:
+                sizes = [*[1] * (len(extents) - 1), width]
+                self._vectorised(self._loops(handle, sizes, range(len(sizes))))
+
+    def _sums(self, op: Operation, handle: str, extents: Sequence[int]) -> None:
+        """Reduce vectors along the last axis, and then the elements of a vector."""
+        width = _multiple(extents[-1], self.cpu.lanes(op.bits), _TILE_VECTORS)
+        if width < self.cpu.lanes(op.bits):
+            return
+        if (parts := self._split(handle, extents, len(extents) - 1, width)) is not None:
+            self._sums(op, *parts[0])
+            return
+        fill, part, combined, loop = self._new(4)
+        sizes = ", ".join(["0"] * (len(extents) - 1) + [str(width)])
+        operation = f"transform.structured.tile_reduction_using_for {handle} by tile_sizes = [{sizes}]"
+        self._line(f"{fill}, {part}, {combined}, {loop} = {operation}", 1, 4)
+        if prod(extents[:-1]) * width <= self.cpu.lanes(op.bits) * self.cpu.vector_registers // 2:
+            self._vectorised(part)
+
+    def _split(self, handle: str, extents: Sequence[int], axis: int, tile: int) -> list[tuple[str, list[int]]] | None:
+        """Split off what tiles leave over at the end of an axis: the handle and the extents of both parts; None if
+        there is nothing."""
+        rest = extents[axis] % tile
+        if not rest:
+            return None
+        both, first, last = self._new(3)
+        whole = extents[axis] - rest
+        attribute = f"{{ dimension = {axis} }}"
+        self.lines.append(f"{both} = transform.structured.split {handle} after {whole} {attribute} : {_HANDLE}")
+        self._line(f"{first}, {last} = transform.split_handle {both}", 1, 2)
+        return [
+            (part, [extent if k == axis else n for k, n in enumerate(extents)])
+            for part, extent in ((first, whole), (last, rest))
+        ]
+
+    def _tiles(self, op: Operation, contraction: Contraction, handle: str, extents: Sequence[int]) -> None:
+        """Tile a contraction of these extents, after splitting off what the tiles leave over."""
         rows, columns = self._register_tile(extents[contraction.rows], extents[contraction.columns], op.bits)
         for axis, tile in ((contraction.columns, columns), (contraction.rows, rows)):
-            rest = extents[axis] % tile
-            if rest:
-                both, first, last = self._new(3)
-                whole = extents[axis] - rest
-                attribute = f"{{ dimension = {axis} }}"
-                self.lines.append(f"{both} = transform.structured.split {handle} after {whole} {attribute} : {_HANDLE}")
-                self._line(f"{first}, {last} = transform.split_handle {both}", 1, 2)
-                for part, extent in ((first, whole), (last, rest)):
-                    self._tiles(op, part, [extent if k == axis else n for k, n in enumerate(extents)])
+            if (parts := self._split(handle, extents, axis, tile)) is not None:
+                for part, of_part in parts:
+                    self._tiles(op, contraction, part, of_part)
                 return
         sizes = [1] * len(extents)
         sizes[contraction.rows], sizes[contraction.columns] = rows, columns
         order = [contraction.columns, *(k for k in range(len(extents)) if k != contraction.columns)]
-        tiled, *loops = self._new(1 + len(extents))
-        numbers = f"tile_sizes [{', '.join(map(str, sizes))}] interchange = [{', '.join(map(str, order))}]"
-        self._line(
-            f"{tiled}, {', '.join(loops)} = transform.structured.tile_using_for {handle} {numbers}", 1, len(order) + 1
-        )
+        tiled = self._loops(handle, sizes, order)
         if contraction.decomposed:
             (part,) = self._new(1)
             self._line(f"{part} = transform.structured.decompose {tiled}", 1, 1)
             tiled = part
-        self.lines.append(f"transform.structured.vectorize {tiled} : {_HANDLE}")
+        self._vectorised(tiled)
+
+    def _loops(self, handle: str, sizes: Sequence[int], order: Sequence[int]) -> str:
+        """Loops over tiles of these sizes, the first of `order` outside; the handle of a tile."""
+        tiled, *loops = self._new(1 + len(sizes))
+        numbers = f"tile_sizes [{', '.join(map(str, sizes))}] interchange = [{', '.join(map(str, order))}]"
+        results = ", ".join((tiled, *loops))
+        self._line(f"{results} = transform.structured.tile_using_for {handle} {numbers}", 1, 1 + len(loops))
+        return tiled
+
+    def _vectorised(self, handle: str) -> None:
+        self.lines.append(f"transform.structured.vectorize {handle} : {_HANDLE}")
 
     def _register_tile(self, rows: int, columns: int, bits: int) -> tuple[int, int]:
         """The rows and columns of a tile in registers, for so many of both."""

@@ -9,7 +9,7 @@ import pytest
 from mxforge.codegen.driver import compile_graph
 from mxforge.codegen.llvm.target import AVX2
 from mxforge.codegen.mlir.target import MlirTarget
-from mxforge.ir.dialects.core import Conv, CoreBuilder, evaluate_graph
+from mxforge.ir.dialects.core import Broadcast, Conv, CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Value
 from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
@@ -73,3 +73,34 @@ def test_convolutions(threads: int) -> None:
         results += [y, b.tanh(b.add(y, 1.0))]
         results.append(b.reduce_window(ReduceOp.MAX, y, (1, 1, 3, 3), (1, 1, 2, 2), ((0, 0), (0, 0), (1, 1), (1, 1))))
     compare(b, results, threads)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_rows(threads: int) -> None:
+    """Reductions and what reads their results, in blocks of rows; sums whose rows are not the innermost axis."""
+    b = CoreBuilder("rows")
+    results: list[Value] = []
+    for shape in ((5, 1), (3, 7), (37, 100), (200, 65), (2, 3, 4, 33), (1, 1000)):
+        x = b.input(TensorType(shape, DType.F32))
+        for axis in (len(shape) - 1, 0):
+            others = tuple(k for k in range(len(shape)) if k != axis)
+
+            def row(value: Value, shape: tuple[int, ...] = shape, others: tuple[int, ...] = others) -> Value:
+                return b.add_node(Broadcast(shape, others), value)
+
+            shifted = b.exp(b.sub(x, row(b.max(x, (axis,)))))
+            total = b.sum(shifted, (axis,))
+            centred = b.sub(x, row(b.div(b.sum(x, (axis,)), float(shape[axis]))))
+            results += [b.div(shifted, row(total)), b.mul(centred, row(b.sum(b.mul(centred, centred), (axis,))))]
+            results += [b.sum(x, (axis,)), b.max(b.mul(x, x), (axis,)), total]
+    compare(b, results, threads)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_elements_of_several_types(threads: int) -> None:
+    b = CoreBuilder("elements")
+    x = b.input(TensorType((300, 203), DType.F32))
+    positive = b.gt(x, 0.0)
+    wide, narrow, small = (b.cast(x, dtype) for dtype in (DType.F64, DType.F16, DType.I8))
+    results = [positive, b.select(positive, x, b.tanh(x)), wide, b.mul(wide, wide), narrow, small, b.add(small, small)]
+    compare(b, [*results, b.transpose(b.exp(x), (1, 0)), b.sum(b.cast(positive, DType.I32), (1,))], threads)
