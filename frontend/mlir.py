@@ -4,14 +4,17 @@
     ...                                       # change it
     run = mx.mlir.compile(module)
     y, = run(x)
+    run = mx.mlir.load("network.mlirbc")      # what another tool exported
 
 It needs the wheel torch-mlir: `pip install mxforge[mlir]`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.dynamic_batch import dynamic_batch_text
@@ -31,6 +34,7 @@ from ..passes.manager import Context, run_passes
 from ..passes.pipeline import FOR_REFERENCE
 from ..runtime.compiled_folder import Argument
 from ..runtime.devices import HOST
+from ..runtime.stablehlo import StablehloError, read_stablehlo
 from .base import MXNetError
 from .compiled import CompiledModel
 from .gluon import HybridBlock
@@ -125,6 +129,21 @@ def compile(module: Any) -> CompiledModel:
     with _user_errors():
         program, inputs, outputs = compile_module(module, target(), Context(target()))
     return CompiledModel(program.name, HOST.load(program), _arguments(inputs), _arguments(outputs), {})
+
+
+def load(file: str | os.PathLike[str], **shapes: Sequence[int]) -> CompiledModel:
+    """A StableHLO file as a function of arrays: assembly, bytecode or a portable artifact, which another tool exported.
+
+    Inputs have the names of the arguments of `main` in the file, else `argument0`, `argument1`, ... . Inputs of
+    unknown shape have those that are given by name. The file is compiled in a process of its own, and the program is
+    kept in the disk cache. MXNetError names what cannot be compiled.
+    """
+    path = Path(file)
+    try:
+        program, inputs, outputs = read_stablehlo(path, shapes)
+    except StablehloError as error:
+        raise MXNetError(str(error)) from cause_of(error)
+    return CompiledModel(path.stem, HOST.load(program), inputs, outputs, {})
 
 
 def target() -> MlirTarget:

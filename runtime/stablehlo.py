@@ -23,6 +23,10 @@ from .compile import get_record, put_record, record_key
 from .compiled_folder import Argument
 from .devices import HOST
 
+_READING, _BYTES_PER_SECOND = 20, 1 << 20
+"""The seconds that reading a file can take, and the bytes that take another one: upstream reads some damaged files for
+ever."""
+
 Shapes = Mapping[str, Sequence[int]]
 """Shapes of arguments by name."""
 
@@ -86,14 +90,18 @@ def main(arguments: Sequence[str]) -> int:
     """Compile the file on standard input; write its program to standard output, or one line to standard error."""
     import resource
 
-    from ..codegen.mlir.foreign import compile_file
+    from ..codegen.mlir.foreign import ModuleFile
     from ..codegen.mlir.target import MlirTarget
     from ..codegen.stablehlo.upstream import UpstreamError
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     target = MlirTarget.of(HOST.target_for())
     try:
-        compiled = compile_file(sys.stdin.buffer.read(), json.loads(arguments[0]), target, Context(target))
+        data = sys.stdin.buffer.read()
+        signal.alarm(_READING + len(data) // _BYTES_PER_SECOND)
+        file = ModuleFile(data)
+        signal.alarm(0)
+        compiled = file.compile(json.loads(arguments[0]), target, Context(target))
     except UpstreamError as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 1

@@ -93,17 +93,23 @@ def prepare(upstream: Upstream, module: Any, shapes: Shapes) -> None:
     walk(module.operation, lambda op: _check(upstream, op))
 
 
-def compile_file(data: bytes, shapes: Shapes, target: MlirTarget, context: Context) -> CompiledModule:
-    """The program of a file, which has the shapes that are given for arguments of unknown shape."""
-    upstream = Upstream()
-    ir_context = upstream.context()
-    ir_context.allow_unregistered_dialects = True  # of attributes, which other tools leave in modules
-    with ir_context, upstream.ir.Location.unknown():
-        module = read_module(upstream, data)
-        context.dump(STABLEHLO, "mlir", str(module))
-        prepare(upstream, module, shapes)
-        symbol = f"m_{structural_hash(target.identity, data, str(sorted(shapes.items())))[:24]}"
-        return compile_parsed(upstream, module, symbol, target, context)
+class ModuleFile:
+    """A module from a file, in a context of its own. UpstreamError if it is malformed."""
+
+    def __init__(self, data: bytes) -> None:
+        self._upstream, self._data = Upstream(), data
+        self._context = self._upstream.context()
+        self._context.allow_unregistered_dialects = True  # of attributes, which other tools leave in modules
+        with self._context, self._upstream.ir.Location.unknown():
+            self._module = read_module(self._upstream, data)
+
+    def compile(self, shapes: Shapes, target: MlirTarget, context: Context) -> CompiledModule:
+        """The program, once. Arguments of unknown shape have those that are given."""
+        symbol = f"m_{structural_hash(target.identity, self._data, str(sorted(shapes.items())))[:24]}"
+        with self._context, self._upstream.ir.Location.unknown():
+            context.dump(STABLEHLO, "mlir", str(self._module))
+            prepare(self._upstream, self._module, shapes)
+            return compile_parsed(self._upstream, self._module, symbol, target, context)
 
 
 def _check_dialects(upstream: Upstream, module: Any) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from mutations import mutate_bytes
-from mxforge.codegen.mlir.foreign import compile_file
+from mxforge.codegen.mlir.foreign import ModuleFile
 from mxforge.codegen.mlir.target import MlirTarget
 from mxforge.codegen.stablehlo import upstream as upstream_module
 from mxforge.codegen.stablehlo.upstream import UpstreamError
 from mxforge.frontend.compiled import CompiledModel
+from mxforge.ir.program import Program
 from mxforge.passes.manager import Context
 from mxforge.runtime.compiled_folder import Argument
 from mxforge.runtime.devices import HOST
@@ -32,9 +33,13 @@ Array = np.ndarray[Any, Any]
 
 def compiled(text: str | bytes, shapes: dict[str, tuple[int, ...]] | None = None) -> CompiledModel:
     data = text.encode() if isinstance(text, str) else text
-    program, inputs, outputs = compile_file(data, shapes or {}, TARGET, Context(TARGET))
+    program, inputs, outputs = ModuleFile(data).compile(shapes or {}, TARGET, Context(TARGET))
     given, results = ([Argument(*named) for named in listed] for listed in (inputs, outputs))
     return CompiledModel("module", HOST.load(program), given, results, {})
+
+
+def program_of(data: bytes, shapes: dict[str, tuple[int, ...]]) -> Program:
+    return ModuleFile(data).compile(shapes, TARGET, Context(TARGET)).program
 
 
 @pytest.mark.parametrize("path", sorted(MODULES.glob("*.mlir*")), ids=lambda path: path.name)
@@ -52,18 +57,18 @@ def test_weights_are_constants_of_the_program() -> None:
     """They are not in the machine code, and a number everywhere is not stored."""
     path = MODULES / "convolutional.mlirbc"
     shapes = {"argument0": (2, 8, 8, 3)}
-    program = compile_file(path.read_bytes(), shapes, TARGET, Context(TARGET)).program
+    program = program_of(path.read_bytes(), shapes)
     assert len(program.constants) == 4 * 128 * 10
     wide = "%c = stablehlo.constant dense<1.0> : tensor<100000xf32> %y = stablehlo.add %x, %c : tensor<100000xf32>"
     text = f"func.func @main(%x: tensor<100000xf32>) -> tensor<100000xf32> {{ {wide} return %y : tensor<100000xf32> }}"
-    program = compile_file(text.encode(), {}, TARGET, Context(TARGET)).program
+    program = program_of(text.encode(), {})
     assert not program.constants and sum(map(len, program.code)) < 100000
     listed = ", ".join(f"{n}.5" for n in range(600))
     text = (
         f"func.func @main() -> tensor<600xbf16> {{ %c = stablehlo.constant dense<[{listed}]> : tensor<600xbf16>"
         " return %c : tensor<600xbf16> }"
     )
-    assert len(compile_file(text.encode(), {}, TARGET, Context(TARGET)).program.constants) == 1200
+    assert len(program_of(text.encode(), {}).constants) == 1200
     np.testing.assert_array_equal(compiled(text)()[0][:3], [0.5, 1.5, 2.5])
 
 
@@ -316,6 +321,8 @@ def test_a_process_that_a_signal_ends(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_version_of_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    assert f'mlir = ["torch-mlir=={upstream_module.TESTED}"]' in project.read_text()
     monkeypatch.setattr(upstream_module, "version", lambda name: "20200101")
     with pytest.raises(
         UpstreamError, match=r"torch-mlir 20200101, but mxforge is tested with \d+: pip install torch-mlir=="

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import mxforge as mx
@@ -14,6 +15,7 @@ pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds u
 from mxforge.codegen.stablehlo.upstream import Upstream
 
 upstream = Upstream()
+MODULES = Path(__file__).resolve().parents[1] / "data" / "jax_modules"
 
 
 def network() -> Any:
@@ -184,6 +186,19 @@ def test_what_cannot_be_compiled_is_named() -> None:
         module.operation.attributes["mxforge.signature"] = upstream.ir.Attribute.parse("() -> ()")
     with pytest.raises(mx.MXNetError, match="must take 0 arguments"):
         mx.mlir.compile(module)
+
+
+def test_a_file_of_another_tool(tmp_path: Path) -> None:
+    """What JAX computed is in the file of arrays."""
+    known = dict(np.load(MODULES / "convolutional.npz"))
+    run = mx.mlir.load(MODULES / "convolutional.mlirbc", argument0=(3, 8, 8, 3))
+    (y,) = run(mx.nd.array(known["argument0"]))
+    assert isinstance(y, mx.nd.NDArray)
+    np.testing.assert_allclose(y.asnumpy(), known["result0"], 1e-4, 1e-5)
+    path = tmp_path / "call.mlir"
+    path.write_text("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n return %y : tensor<2xf32> }")
+    with pytest.raises(mx.MXNetError, match=r"call\.mlir: use of undeclared SSA value name at line 2"):
+        mx.mlir.load(path)
 
 
 def test_nothing_of_mlir_loads_with_the_package() -> None:
