@@ -110,7 +110,8 @@ def lower_step(
     function, types, parameters = _of_block(net, data, {})
     named = {**dict(zip(function.names, types, strict=True)), "label": label._type()}
     symbol = loss(function.symbol, var("label")).mean(name="mean_loss")
-    step = TrainingStep(symbol, named, [n for n in symbol.list_arguments() if n in parameters], optimizer)
+    trained = [name for name in symbol.list_arguments() if name in parameters]
+    step = TrainingStep(symbol, named, trained, optimizer, of_gluon=dict(net.collect_params().items()))
     with _user_errors():
         if dynamic_batch:
             batched = [i for i, v in enumerate(step.graph.inputs) if v.name in step.data]

@@ -10,6 +10,8 @@ on it, the count of updates. `mxforge convert --training` writes such a step.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any
 
 from ..ir.dialects.core import CoreBuilder
 from ..ir.dialects.mx.optimizer_update import WeightUpdate, update_graph
@@ -91,8 +93,9 @@ class TrainingStep:
 
     `types` are the types of all inputs. The inputs `parameters` are updated by the optimizer: gradients are multiplied
     by its `rescale_grad`, and divided by the batch size if `mean`. The batch is the first extent of the first input
-    that is neither a parameter nor an auxiliary state. MXNetError for an optimizer whose updates are not a function of
-    the gradient, the states and the count of updates.
+    that is neither a parameter nor an auxiliary state. Factors of rates and decays are those of the parameters
+    `of_gluon`, as Trainer takes them, or else of the symbol, as Module does. MXNetError for an optimizer whose updates
+    are not a function of the gradient, the states and the count of updates.
     """
 
     def __init__(
@@ -103,13 +106,16 @@ class TrainingStep:
         optimizer: Optimizer,
         *,
         mean: bool = False,
+        of_gluon: Mapping[str, Any] | None = None,
     ) -> None:
-        if not can_fuse(optimizer) or not optimizer._shares_numbers or optimizer.multi_precision:
-            raise MXNetError(f"{type(optimizer).__name__} cannot be part of an exported step")
-        optimizer.idx2name = dict(enumerate(parameters))
-        optimizer.sym_info = (symbol.attr_dict(), symbol.list_arguments())
-        optimizer.set_lr_mult(optimizer.lr_mult)
-        optimizer.set_wd_mult(optimizer.wd_mult)
+        optimizer = _own_copy(optimizer)
+        if of_gluon is not None:
+            optimizer.param_dict = {i: of_gluon[name] for i, name in enumerate(parameters)}
+        else:
+            optimizer.idx2name = dict(enumerate(parameters))
+            optimizer.sym_info = (symbol.attr_dict(), symbol.list_arguments())
+            optimizer.set_lr_mult({})
+            optimizer.set_wd_mult({})
         self.mean = mean
         self.parameters, self.auxiliary = list(parameters), symbol.list_auxiliary_states()
         self.graph = symbol_to_graph(symbol, types, name=symbol.name or "step")
@@ -169,6 +175,16 @@ class TrainingStep:
             operands = [values[name] for name in names]
             new.update(zip(names, update.apply(b, operands[0], gradient, operands[1:], numbers), strict=True))
         return new
+
+
+def _own_copy(optimizer: Optimizer) -> Optimizer:
+    """A copy of an optimizer that can be part of a step."""
+    name = type(optimizer).__name__
+    if not can_fuse(optimizer) or not optimizer._shares_numbers or optimizer.multi_precision:
+        raise MXNetError(f"{name} cannot be part of an exported step")
+    if optimizer.lr_scheduler is not None:
+        raise MXNetError(f"the learning rate of an exported step is constant, but {name} has an lr_scheduler")
+    return copy(optimizer)
 
 
 def _context() -> Context:

@@ -28,6 +28,7 @@ def network(*layers: Any) -> Any:
         net.add(nn.Conv2D(4, 3, in_channels=3, use_bias=False), nn.BatchNorm(in_channels=4), nn.Activation("relu"))
         net.add(*layers, nn.Dense(5, in_units=144))
     net.initialize(mx.init.Xavier())
+    net[-1].bias.set_data(mx.nd.ones(5))  # whether it decays matters
     return net
 
 
@@ -43,7 +44,8 @@ def step_of(net: Any, optimizer: Any, loss: str = "softmax_cross_entropy", size:
     parameters = net.collect_params()
     types = {name: p.data()._type() for name, p in parameters.items()}
     trained = [name for name in symbol.list_arguments() if name in parameters]
-    return TrainingStep(symbol, {**types, "data": data._type(), "label": label._type()}, trained, optimizer)
+    types = {**types, "data": data._type(), "label": label._type()}
+    return TrainingStep(symbol, types, trained, optimizer, of_gluon=parameters)
 
 
 def first_states(step: TrainingStep, net: Any) -> Arrays:
@@ -61,7 +63,7 @@ def step_optimizer(step: TrainingStep) -> Any:
 
 OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
     ("sgd", {}),
-    ("sgd", {"momentum": 0.9, "wd": 0.1}),
+    ("sgd", {"momentum": 0.9, "wd": 0.5}),
     ("nag", {"momentum": 0.5}),
     ("adam", {}),
     ("adamax", {}),
@@ -169,3 +171,13 @@ def test_an_update_that_is_no_function_is_refused(name: str) -> None:
     with pytest.raises(mx.MXNetError, match=r"cannot be part of|draws random numbers"):
         step = step_of(net, mx.optimizer.create(name))
         step.lower(step.graph)
+
+
+def test_the_optimizer_is_not_changed() -> None:
+    optimizer = mx.optimizer.SGD(learning_rate=0.1, wd=0.1)
+    before = dict(optimizer.__dict__)
+    step_of(network(), optimizer)
+    assert optimizer.__dict__ == before
+    scheduled = mx.optimizer.SGD(lr_scheduler=mx.lr_scheduler.FactorScheduler(10))
+    with pytest.raises(mx.MXNetError, match="SGD has an lr_scheduler"):
+        step_of(network(), scheduled)

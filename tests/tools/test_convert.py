@@ -187,6 +187,13 @@ def test_what_a_dynamic_batch_requires(mxforge: Any, convnet: Path, tmp_path: Pa
     assert done.status == 2 and "the first extents of the inputs differ: a (2, 3), b (3, 2)" in done.err
 
 
+def test_the_command_line_knows_all_losses() -> None:
+    from mxforge.frontend import training_step
+    from mxforge.tools import convert_grammar
+
+    assert tuple(training_step.LOSSES) == convert_grammar.LOSSES
+
+
 def test_a_training_step(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
     """From a model with parameters, and from its symbol alone; the loss of the first step is that of the model."""
     pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
