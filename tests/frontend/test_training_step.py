@@ -173,6 +173,19 @@ def test_an_update_that_is_no_function_is_refused(name: str) -> None:
         step.lower(step.graph)
 
 
+def test_factors_of_parameters() -> None:
+    """A parameter's factor that was changed after its variable was made."""
+    net, (data, label) = network(), batch()
+    net(mx.sym.var("data"))
+    net[-1].bias.lr_mult = 0
+    step = step_of(net, mx.optimizer.SGD(learning_rate=0.1))
+    text = stablehlo_text(step.lower(step.graph), None, step.results)
+    found = evaluated(text, *first_states(step, net), data.asnumpy(), label.asnumpy())
+    new = dict(zip(step.results, found, strict=True))
+    np.testing.assert_array_equal(new[net[-1].bias.name], np.ones(5))
+    assert (new[net[-1].weight.name] != net[-1].weight.data().asnumpy()).any()
+
+
 def test_the_optimizer_is_not_changed() -> None:
     optimizer = mx.optimizer.SGD(learning_rate=0.1, wd=0.1)
     before = dict(optimizer.__dict__)
