@@ -55,12 +55,12 @@ class _Sum:
 
 def _sums(graph: Graph) -> list[_Sum]:
     """The results of the graph that are sums, and that no node reads: they can be computed last."""
-    users = graph.users()
+    users, outputs = graph.users(), dict.fromkeys(graph.outputs)
+    single = {v for v, readers in users.items() if len(readers) == 1 and v not in outputs}
     sums: list[_Sum] = []
-    for result in dict.fromkeys(graph.outputs):
+    for result in outputs:
         if users[result] or not _is_sum(result):
             continue
-        single = {v for v, readers in users.items() if len(readers) == 1 and v not in graph.outputs}
         leaves = _leaves(result, single)
         terms = [v.node for v in leaves if v in single and v.node is not None and _is_term(v.node)]
         terms = [t for t in terms if t.op == terms[0].op]
