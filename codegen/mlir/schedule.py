@@ -160,7 +160,7 @@ class _Script:
                     self._inner(op, part, of_part)
             else:
                 sizes = [*[1] * (len(extents) - 1), width]
-                self._vectorised(self._loops(handle, sizes, range(len(sizes))))
+                self._vectorised(self._loops(handle, extents, sizes, range(len(sizes))))
 
     def _sums(self, op: Operation, handle: str, extents: Sequence[int]) -> None:
         """Reduce vectors along the last axis, and then the elements of a vector."""
@@ -204,16 +204,19 @@ class _Script:
         sizes = [1] * len(extents)
         sizes[contraction.rows], sizes[contraction.columns] = rows, columns
         order = [contraction.columns, *(k for k in range(len(extents)) if k != contraction.columns)]
-        tiled = self._loops(handle, sizes, order)
+        tiled = self._loops(handle, extents, sizes, order)
         if contraction.decomposed:
             (part,) = self._new(1)
             self._line(f"{part} = transform.structured.decompose {tiled}", 1, 1)
             tiled = part
         self._vectorised(tiled)
 
-    def _loops(self, handle: str, sizes: Sequence[int], order: Sequence[int]) -> str:
+    def _loops(self, handle: str, extents: Sequence[int], sizes: Sequence[int], order: Sequence[int]) -> str:
         """Loops over tiles of these sizes, the first of `order` outside; the handle of a tile."""
-        tiled, *loops = self._new(1 + len(sizes))
+        sizes = [0 if size == n else size for size, n in zip(sizes, extents, strict=True)]  # 0 is no loop
+        if not any(sizes):
+            return handle
+        tiled, *loops = self._new(1 + sum(size > 0 for size in sizes))
         numbers = f"tile_sizes [{', '.join(map(str, sizes))}] interchange = [{', '.join(map(str, order))}]"
         results = ", ".join((tiled, *loops))
         self._line(f"{results} = transform.structured.tile_using_for {handle} {numbers}", 1, 1 + len(loops))
