@@ -7,6 +7,7 @@ A module can enter at any stage. It has attributes: `mxforge.stage`, the stage a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...passes.manager import Context
@@ -23,34 +24,84 @@ from .schedule import schedule
 if TYPE_CHECKING:
     from .target import MlirTarget
 
-STABLEHLO, LINALG, FUSED, SCHEDULED, _BUFFERS, LLVM = "stablehlo", "linalg", "fused", "scheduled", "buffers", "llvm"
-_SCRIPTED = "transform.with_named_sequence"
+STABLEHLO, LINALG, FUSED, SCHEDULED, BUFFERS, LLVM = "stablehlo", "linalg", "fused", "scheduled", "buffers", "llvm"
 SIGNATURE, STAGE, WORKSPACE = "mxforge.signature", "mxforge.stage", "mxforge.workspace"
 
+_Step = Callable[[Upstream, Any, "MlirTarget"], None]
+
+
+class Stage(NamedTuple):
+    """The passes of upstream MLIR that lower a module to a stage, and steps of this package before and after them."""
+
+    passes: str
+    before: _Step | None = None
+    after: _Step | None = None
+
+
+def _legalize(upstream: Upstream, module: Any, target: MlirTarget) -> None:
+    legalize(upstream, module)
+
+
+def _leave_loops(upstream: Upstream, module: Any, target: MlirTarget) -> None:
+    refuse_rest(upstream, module)
+    use_scalars(upstream, module)
+    keep_digits(upstream, module)
+
+
+def _protect(upstream: Upstream, module: Any, target: MlirTarget) -> None:
+    add_barriers(upstream, module, CONTRACTIONS)
+
+
+def _unprotect(upstream: Upstream, module: Any, target: MlirTarget) -> None:
+    remove_barriers(module)
+
+
+def _schedule(upstream: Upstream, module: Any, target: MlirTarget) -> None:
+    schedule(upstream, module, target)
+
+
+def _choose_destinations(upstream: Upstream, module: Any, target: MlirTarget) -> None:
+    choose_destinations(upstream, main_of(module))
+
+
+def _place_buffers(upstream: Upstream, module: Any, target: MlirTarget) -> None:
+    workspace, ir = place_buffers(upstream, main_of(module)), upstream.ir
+    expand_copies(upstream, module)
+    module.operation.attributes[WORKSPACE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), workspace)
+
+
 STAGES = {
-    LINALG: "func.func(stablehlo-legalize-to-linalg),stablehlo-convert-to-signless,canonicalize,cse",
-    FUSED: (
-        "canonicalize,cse,linalg-fold-unit-extent-dims,linalg-fuse-elementwise-ops,canonicalize,cse,"
-        "eliminate-empty-tensors"
+    LINALG: Stage(
+        "func.func(stablehlo-legalize-to-linalg),stablehlo-convert-to-signless,canonicalize,cse",
+        before=_legalize,
+        after=_leave_loops,
     ),
-    SCHEDULED: "func.func(canonicalize,cse)",
-    _BUFFERS: (
+    FUSED: Stage(
+        "canonicalize,cse,linalg-fold-unit-extent-dims,linalg-fuse-elementwise-ops,canonicalize,cse,"
+        "eliminate-empty-tensors",
+        before=_protect,
+        after=_unprotect,
+    ),
+    SCHEDULED: Stage("func.func(canonicalize,cse)", before=_schedule),
+    BUFFERS: Stage(
         "one-shot-bufferize{bufferize-function-boundaries=true allow-return-allocs-from-loops=true "
         "function-boundary-type-conversion=identity-layout-map},"
-        "func.func(buffer-hoisting,buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse"
+        "func.func(buffer-hoisting,buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse",
+        before=_choose_destinations,
+        after=_place_buffers,
     ),
-    "loops": (
+    "loops": Stage(
         "func.func(convert-linalg-to-loops),scf-forall-to-parallel,convert-scf-to-openmp,canonicalize,cse,"
         "convert-vector-to-scf{full-unroll=true},canonicalize,cse"
     ),
-    LLVM: (
+    LLVM: Stage(
         "lower-affine,expand-strided-metadata,lower-affine,arith-expand{include-bf16=true},convert-scf-to-cf,"
         "convert-math-to-llvm,convert-math-to-libm,convert-vector-to-llvm,convert-ub-to-llvm,"
         "finalize-memref-to-llvm,convert-arith-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},"
         "convert-cf-to-llvm,convert-index-to-llvm,convert-openmp-to-llvm,reconcile-unrealized-casts,canonicalize,cse"
     ),
 }
-"""The passes of upstream MLIR from one stage to the next. StableHLO is the stage before the first."""
+"""How a module is lowered from one stage to the next. StableHLO is the stage before the first."""
 
 
 class Lowered(NamedTuple):
@@ -99,43 +150,15 @@ def advance(upstream: Upstream, module: Any, until: str, target: MlirTarget, con
     names = [STABLEHLO, *STAGES]
     if stage_of(module) == STABLEHLO != until:
         attributes[SIGNATURE] = main_of(module).attributes["function_type"]
-    for stage in names[names.index(stage_of(module)) + 1 : names.index(until) + 1]:
-        if stage == LINALG:
-            legalize(upstream, module)
-        if stage == SCHEDULED:
-            apply_script(upstream, module, schedule(upstream, module, target))
-        if stage == _BUFFERS:
-            choose_destinations(upstream, main_of(module))
-        if stage == FUSED:
-            add_barriers(upstream, module, CONTRACTIONS)
-        upstream.run(f"builtin.module({STAGES[stage]})", module)
-        if stage == FUSED:
-            remove_barriers(module)
-        if stage == LINALG:
-            refuse_rest(upstream, module)
-            use_scalars(upstream, module)
-            keep_digits(upstream, module)
-        if stage == _BUFFERS:
-            workspace = place_buffers(upstream, main_of(module))
-            expand_copies(upstream, module)
-            attributes[WORKSPACE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), workspace)
-        attributes[STAGE] = ir.StringAttr.get(stage)
-        _dump(module, stage, context)
-
-
-def apply_script(upstream: Upstream, module: Any, script: str) -> None:
-    """Let the interpreter of the transform dialect run a script on a module."""
-    if not script:
-        return
-    parsed = upstream.ir.Module.parse(script)
-    module.operation.attributes[_SCRIPTED] = upstream.ir.UnitAttr.get()
-    for op in list(parsed.body.operations):
-        module.body.append(op)
-    upstream.run("builtin.module(transform-interpreter{disable-expensive-checks=true})", module)
-    for op in list(module.body.operations):
-        if op.operation.name == "transform.named_sequence":
-            op.erase()
-    del module.operation.attributes[_SCRIPTED]
+    for name in names[names.index(stage_of(module)) + 1 : names.index(until) + 1]:
+        stage = STAGES[name]
+        if stage.before is not None:
+            stage.before(upstream, module, target)
+        upstream.run(f"builtin.module({stage.passes})", module)
+        if stage.after is not None:
+            stage.after(upstream, module, target)
+        attributes[STAGE] = ir.StringAttr.get(name)
+        _dump(module, name, context)
 
 
 def _dump(module: Any, stage: str, context: Context) -> None:

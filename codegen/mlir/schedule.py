@@ -60,13 +60,26 @@ module attributes {{transform.with_named_sequence}} {{
 """
 
 
-def schedule(upstream: Upstream, module: Any, cpu: Cpu) -> str:
-    """The script for the operations of a module, which get tags; "" if none is worth it."""
-    operations = find_operations(upstream, module)
+def schedule(upstream: Upstream, module: Any, cpu: Cpu) -> None:
+    """Schedule the operations of a module, which get tags, in place."""
     script = _Script(cpu)
-    for op in operations:
+    for op in find_operations(upstream, module):
         script.add(op)
-    return _SEQUENCE.format(body="\n".join(f"    {line}" for line in script.lines)) if script.lines else ""
+    if script.lines:
+        _apply(upstream, module, _SEQUENCE.format(body="\n".join(f"    {line}" for line in script.lines)))
+
+
+def _apply(upstream: Upstream, module: Any, script: str) -> None:
+    """Let the interpreter of the transform dialect run a script."""
+    parsed = upstream.ir.Module.parse(script)
+    module.operation.attributes["transform.with_named_sequence"] = upstream.ir.UnitAttr.get()
+    for op in list(parsed.body.operations):
+        module.body.append(op)
+    upstream.run("builtin.module(transform-interpreter{disable-expensive-checks=true})", module)
+    for op in list(module.body.operations):
+        if op.operation.name == "transform.named_sequence":
+            op.erase()
+    del module.operation.attributes["transform.with_named_sequence"]
 
 
 class _Script:
