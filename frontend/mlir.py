@@ -69,8 +69,9 @@ def lower(
     are constants instead; True means all parameters of the block.
 
     `stage` is one of `STAGES`. From `buffers` on, `main` takes the memory of its results too, and of its buffers.
-    With `dynamic_batch`, which only StableHLO has, the first extents of the other inputs are `?`, see
-    `mxforge convert --dynamic-batch`. MXNetError names a node that has no form in that stage.
+    With `dynamic_batch`, which only StableHLO has, the first extents of the data (of a symbol: of the inputs whose
+    shapes are given) are `?`, see `mxforge convert --dynamic-batch`. MXNetError names a node that has no form in that
+    stage.
     """
     _check_stage(stage, dynamic_batch)
     function, types, known = _of_symbol(net, data, shapes) if isinstance(net, Symbol) else _of_block(net, data, shapes)
@@ -83,8 +84,9 @@ def lower(
     with _user_errors():
         graph = function.graph(types)
         if dynamic_batch:
-            data_inputs = [i for i, name in enumerate(function.names) if name not in fixed and name not in known]
-            text = dynamic_batch_text(graph, data_inputs, _plain, values, results)
+            batched = [name for name in shapes or function.names if name not in fixed and name not in known]
+            positions = [function.names.index(name) for name in batched]
+            text = dynamic_batch_text(graph, positions, _plain, values, results)
         else:
             text = stablehlo_text(run_passes(TO_MODULES, graph, context), values, results)
         return lowered_module(text, stage, target(), context)

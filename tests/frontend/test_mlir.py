@@ -67,6 +67,10 @@ def test_one_module_for_all_batch_sizes() -> None:
         )
     data = mx.nd.random.normal(shape=(5, 3, 6, 6))
     np.testing.assert_allclose(mx.mlir.compile(module)(data)[0].asnumpy(), net(data).asnumpy(), 1e-5, 1e-5)
+    dense = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+    assert '(%arg0: tensor<?x4xf32> {mxforge.name = "data"}, %arg1: tensor<3x4xf32>' in str(
+        mx.mlir.lower(dense, data=(2, 4), dynamic_batch=True)
+    )
     with pytest.raises(mx.MXNetError, match="'linalg' has fixed shapes"):
         mx.mlir.lower(net, x, dynamic_batch=True, stage="linalg")
 
