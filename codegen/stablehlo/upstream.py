@@ -55,6 +55,7 @@ class Upstream:
     def context(self) -> Any:
         """A context that knows StableHLO and CHLO. No function of the wheel loads CHLO, but a pass that makes it."""
         context = self.ir.Context()
+        context.enable_multithreading(False)  # one function; threads of its own would end in a forked child
         self.stablehlo.register_dialect(context)
         self._torch.register_dialect(context)
         with context:
