@@ -61,6 +61,10 @@ class Builder:
         """The index of a signless integer, which is signed."""
         return self._arith.index_cast(self.ir.IndexType.get(), x)
 
+    def to_i32(self, x: Any) -> Any:
+        """The signless integer of 32 bits of an index."""
+        return self._arith.index_cast(self.ir.IntegerType.get_signless(32), x)
+
     def to_number(self, condition: Any) -> Any:
         """The index 1 or 0."""
         return self._arith.index_castui(self.ir.IndexType.get(), condition)

@@ -12,6 +12,7 @@ from ...ir.suggestions import suggestion
 from ...ir.types import DType
 from ...passes.manager import Context
 from ..stablehlo.upstream import Upstream, UpstreamError, place_of, walk
+from .legalize_calls import CALLS
 from .modules import CompiledModule, compile_parsed, names_of_arguments
 from .pipeline import STABLEHLO, STAGE, main_of
 from .target import MlirTarget
@@ -191,7 +192,7 @@ def _check(upstream: Upstream, op: Any) -> None:
 def _refusal(op: Any) -> str:
     """Why an operation is refused; "" if it is not."""
     name = op.operation.name
-    if name == "stablehlo.custom_call":
+    if name == "stablehlo.custom_call" and op.attributes["call_target_name"].value not in CALLS:
         return f"functions are not called by name, as {op.attributes['call_target_name'].value!r}"
     if name in ("func.call", "stablehlo.composite"):
         return "a function calls itself"

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..stablehlo.upstream import Upstream, UpstreamError, place_of, walk
 from .builder import Builder, Values
+from .legalize_calls import lower_call
 from .legalize_factorizations import lower_cholesky, lower_triangular_solve
 from .legalize_reductions import lower_reduce, lower_reduce_window
 from .legalize_scatter import lower_scatter, lower_select_and_scatter
@@ -166,6 +167,7 @@ def _lower_batch_norm(builder: Builder, op: Any) -> Values:
 
 _RULES: dict[str, Rule] = {
     "stablehlo.batch_norm_inference": _lower_batch_norm,
+    "stablehlo.custom_call": lower_call,
     "stablehlo.constant": _lower_constant,
     "stablehlo.optimization_barrier": _lower_barrier,
     "stablehlo.concatenate": _lower_concatenate,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .builder import Builder, Values
+from .floats import Floats
 
 
 def lower_cholesky(builder: Builder, op: Any) -> Values:
@@ -29,7 +30,7 @@ def lower_cholesky(builder: Builder, op: Any) -> Values:
                 (rest,) = builder.loop(0, j, [builder.extract(x, place(i, j))], subtract)
                 (element,) = builder.branch(
                     builder.equal(i, j),
-                    lambda: [floats.root(rest)],
+                    lambda: [_pivot(builder, floats, rest)],
                     lambda: [floats.div(rest, builder.extract(factor, place(j, j)))],
                     [rest.type],
                 )
@@ -91,36 +92,10 @@ def lower_triangular_solve(builder: Builder, op: Any) -> Values:
     return builder.nest(batch, [b], solve)
 
 
-class Floats:
-    """Arithmetic on elements of a float type."""
-
-    def __init__(self, builder: Builder, type: Any) -> None:
-        self._type, self._ir = type, builder.ir
-
-    def constant(self, value: float) -> Any:
-        attribute = self._ir.FloatAttr.get(self._type, value)
-        return self._ir.Operation.create("arith.constant", [self._type], attributes={"value": attribute}).result
-
-    def sub(self, x: Any, y: Any) -> Any:
-        return self._operation("arith.subf", x, y)
-
-    def mul(self, x: Any, y: Any) -> Any:
-        return self._operation("arith.mulf", x, y)
-
-    def div(self, x: Any, y: Any) -> Any:
-        return self._operation("arith.divf", x, y)
-
-    def root(self, x: Any) -> Any:
-        """The square root; NaN for what is not positive."""
-        zero = self.constant(0.0)
-        greater = self._ir.IntegerAttr.get(self._ir.IntegerType.get_signless(64), 2)  # ogt
-        condition = self._ir.Operation.create(
-            "arith.cmpf", [self._ir.IntegerType.get_signless(1)], [x, zero], {"predicate": greater}
-        ).result
-        return self._operation("arith.select", condition, self._operation("math.sqrt", x), self.constant(float("nan")))
-
-    def _operation(self, name: str, *operands: Any) -> Any:
-        return self._ir.Operation.create(name, [self._type], list(operands)).result
+def _pivot(builder: Builder, floats: Floats, x: Any) -> Any:
+    """The square root; NaN for what is not positive."""
+    is_positive = floats.greater(x, floats.constant(0.0))
+    return builder.select(is_positive, floats.sqrt(x), floats.constant(float("nan")))
 
 
 def _flag(op: Any, name: str) -> bool:

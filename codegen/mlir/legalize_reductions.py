@@ -30,7 +30,18 @@ def lower_reduce_window(builder: Builder, op: Any) -> Values | None:
     is_reversed = builder.integers(op, "padding", ())[2 * axis] == 0
     last = shape[axis] - 1
 
-    def accumulate(point: Values, carried: Values) -> Values:
+    def combined(known: Values, at: Values) -> Values:
+        return builder.applied(op.regions[0], [*known, *(builder.extract(x, at) for x in inputs)])
+
+    def along_rows(outer: Values, carried: Values) -> Values:
+        def accumulate(step: Any, carried: Values) -> Values:
+            at = [*outer, builder.sub(last, step) if is_reversed else step]
+            sums = combined(carried[:count], at)
+            return [*sums, *(builder.insert(x, to, at) for x, to in zip(sums, carried[count:], strict=True))]
+
+        return builder.loop(0, last + 1, [*initial, *carried], accumulate)[count:]
+
+    def across_rows(point: Values, carried: Values) -> Values:
         step = point[axis]
         at = _with(point, axis, builder.sub(last, step) if is_reversed else step)
         before = _with(point, axis, _clamped_neighbour(builder, at[axis], last, is_reversed))
@@ -38,10 +49,12 @@ def lower_reduce_window(builder: Builder, op: Any) -> Values | None:
         known = [
             builder.select(is_first, x, builder.extract(to, before)) for x, to in zip(initial, carried, strict=True)
         ]
-        results = builder.applied(op.regions[0], [*known, *(builder.extract(x, at) for x in inputs)])
-        return [builder.insert(x, to, at) for x, to in zip(results, carried, strict=True)]
+        return [builder.insert(x, to, at) for x, to in zip(combined(known, at), carried, strict=True)]
 
-    return builder.nest(shape, [builder.empty(shape, x.type) for x in initial], accumulate)
+    results = [builder.empty(shape, x.type) for x in initial]
+    if axis == len(shape) - 1:
+        return builder.nest(shape[:-1], results, along_rows)
+    return builder.nest(shape, results, across_rows)
 
 
 def _with(point: Values, axis: int, k: Any) -> list[Any]:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...ir.dialects.core import (
-    LQ,
-    LU,
     Broadcast,
     Call,
     Cond,
@@ -15,7 +13,6 @@ from ...ir.dialects.core import (
     Conv,
     HostCallback,
     Scan,
-    SymmetricEigen,
     Transpose,
     While,
 )
@@ -24,8 +21,8 @@ from ...ir.lazy_dataclass import dataclass
 from ...passes.manager import Context, Pass
 from ...passes.plan_memory import find_prepared
 
-APART = (Cond, HostCallback, LQ, LU, Scan, SymmetricEigen, While)
-"""Steps of their own: branches and loops run other steps, and the host computes the others."""
+APART = (Cond, HostCallback, Scan, While)
+"""Steps of their own: branches and loops run other steps, and Python functions are called."""
 
 _LARGEST_CONSTANT = 1 << 10
 """Bytes of a constant that is part of the text of a module; larger ones are constants of the program."""

@@ -275,6 +275,30 @@ def test_what_cannot_run_is_refused(text: str) -> None:
         compiled(text)
 
 
+def test_factorizations_that_exported_modules_call() -> None:
+    call = "%r, %p = stablehlo.custom_call @mxforge.lu(%a0) {api_version = 4 : i32} : (tensor<TYPE>) -> (RESULTS)"
+    found = "tensor<3x3xf32>, tensor<3xi32>"
+    body = f"{call.replace('TYPE', '3x3xf32').replace('RESULTS', found)} return %r, %p : {found}"
+    model = compiled(function(body, ("3x3xf32",), ("3x3xf32", "3xi32")))
+    x = np.array([[0, 2, 1], [4, 2, 2], [2, 1, 3]], np.float32)
+    packed, order = model(x)
+    np.testing.assert_array_equal(order, [1, 0, 2])
+    np.testing.assert_allclose((np.tril(packed, -1) + np.eye(3)) @ np.triu(packed), x[order], 1e-6)
+    for type, results, message in (
+        (
+            "3x3xf32",
+            "tensor<1x1xf32>, tensor<1xi32>",
+            "has results tensor<1x1xf32>, tensor<1xi32>, not tensor<3x3xf32>",
+        ),
+        ("3x2xf32", "tensor<3x2xf32>, tensor<3xi32>", "must be square"),
+        ("3x3xi32", "tensor<3x3xi32>, tensor<3xi32>", "must be of float32 or float64"),
+    ):
+        body = f"{call.replace('TYPE', type).replace('RESULTS', results)} return %r, %p : {results}"
+        listed = results.replace("tensor<", "").replace(">", "").split(", ")
+        with pytest.raises(UpstreamError, match=f"call of mxforge.lu at line 2.*{message}"):
+            compiled(function(body, (type,), listed))
+
+
 def test_shapes_of_arguments() -> None:
     assert compiled(UNKNOWN, {"x": (3, 2)}).outputs[0].shape == (3, 2)
     for shapes, message in (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mxforge.codegen.driver import compile_graph
 from mxforge.codegen.mlir.target import MlirTarget
-from mxforge.ir.dialects.core import LQ, LU, CoreBuilder, HostCallback, SymmetricEigen, While, evaluate_graph
+from mxforge.ir.dialects.core import CoreBuilder, HostCallback, SymmetricEigen, While, evaluate_graph
 from mxforge.ir.graph import Graph, Op, Value
 from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
@@ -24,7 +24,7 @@ pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds u
 Array = np.ndarray[Any, Any]
 F32, F64, I32, I64, U8 = DType.F32, DType.F64, DType.I32, DType.I64, DType.U8
 DTYPES = (DType.F16, F32, F64, DType.I8, DType.I16, I32, I64, U8, DType.U16, DType.U32, DType.U64)
-APART = (HostCallback, LQ, LU, SymmetricEigen)
+APART = (HostCallback, SymmetricEigen)  # eigenvalues have any order
 
 
 class Whole(MlirTarget):
@@ -206,6 +206,47 @@ def test_factorizations(dtype: DType) -> None:
         yield b.cholesky(b.constant(np.array([[4, 2, 2], [2, 1, 0], [2, 0, 9]]), dtype))  # its second pivot is zero
 
     check(build, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_factorizations_that_stablehlo_calls(dtype: DType) -> None:
+    """Of singular matrices, rows of zeros, and matrices without elements too."""
+    singular = np.array([[1, 2, 3], [2, 4, 6], [0, 0, 0]], float)
+    missing = np.array([[1, np.nan], [2, 3]], float)
+
+    def build(b: CoreBuilder) -> Iterable[Value]:
+        for shape in ((6, 6), (2, 3, 4, 4), (1, 1), (0, 3, 3)):
+            yield from b.lu(b.input(TensorType(shape, dtype)))
+        for shape in ((6, 6), (2, 3, 3, 5), (1, 4), (1, 1), (0, 2, 3)):
+            yield from b.lq(b.input(TensorType(shape, dtype)))
+        for matrix in (singular, singular.T, missing):
+            yield from b.lu(b.constant(matrix, dtype))
+        yield from b.lq(b.constant(np.triu(singular), dtype))
+
+    check(build, 1e-5)
+    b = CoreBuilder("singular")  # whose rotation is not determined
+    lower, q = run_module(b.build(b.lq(b.input(TensorType((3, 3), dtype)))), [singular.astype(dtype.numpy)])
+    np.testing.assert_allclose(lower @ q, singular, 1e-5, 1e-5)
+    np.testing.assert_allclose(q @ q.T, np.eye(3), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_eigenvalues(dtype: DType) -> None:
+    rng = np.random.default_rng(0)
+    b = CoreBuilder("eigen")
+    shapes = ((2, 3, 5, 5), (1, 1), (12, 12), (3, 3), (0, 2, 2))
+    graph = b.build([v for shape in shapes for v in b.symmetric_eigen(b.input(TensorType(shape, dtype)))])
+    arrays = [rng.standard_normal(shape).astype(dtype.numpy) for shape in shapes]
+    arrays[3] = np.diag([2, 2, -1]).astype(dtype.numpy)  # equal eigenvalues
+    results = run_module(graph, arrays)
+    tolerance = 1e-5 if dtype is F32 else 1e-12
+    for x, values, vectors in zip(arrays, results[::2], results[1::2], strict=True):
+        symmetric = np.tril(x) + np.swapaxes(np.tril(x, -1), -1, -2)
+        np.testing.assert_allclose(np.sort(values), np.linalg.eigvalsh(x, "L"), tolerance, tolerance)
+        np.testing.assert_allclose(vectors @ symmetric, values[..., None] * vectors, tolerance, tolerance)
+    arrays[0][0, 1, 2, 1] = np.nan
+    values, vectors, *_ = run_module(graph, arrays)
+    assert np.isnan(values).sum() == 5 and np.isnan(vectors).sum() == 25
 
 
 def nested(build: Callable[..., Iterable[Value]], *types: TensorType) -> Graph:
