@@ -37,6 +37,7 @@ CONTRACTIONS = {
 """Named operations that have a schedule in registers. Their loops are those of the result and then the reduced ones."""
 
 _GENERIC, _FILL = "linalg.generic", "linalg.fill"
+_MOVES = ("linalg.copy", _FILL, "linalg.map")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ class Operation:
 
 def find_operations(upstream: Upstream, module: Any) -> list[Operation]:
     """The operations of a module that are computed alone, or with others that they have; all get tags."""
-    finder = _Finder(upstream.ir)
+    finder = _Finder(upstream.ir, "operation")
     operations: list[Any] = []
     walk(module.operation, lambda op: operations.append(op.operation) if _is_scheduled(op.operation.name) else None)
     for op in operations:
@@ -81,6 +82,21 @@ def find_operations(upstream: Upstream, module: Any) -> list[Operation]:
     return [op for op in described if op is not None]
 
 
+def find_moves(upstream: Upstream, module: Any) -> list[Operation]:
+    """The copies and fills outside of loops of a module on buffers; all get tags."""
+    finder = _Finder(upstream.ir, "move")
+    moves: list[Operation] = []
+    for function in module.body.operations:
+        for block in function.regions[0]:
+            for op in block.operations:
+                type = op.operands[len(op.operands) - 1].type if op.operation.name in _MOVES else None
+                if type is not None and type.has_static_shape and 0 not in type.shape:
+                    axes = tuple(range(len(type.shape)))
+                    bits = _bits(type.element_type)
+                    moves.append(Operation(tag=finder.tag(op), extents=tuple(type.shape), parallel=axes, bits=bits))
+    return moves
+
+
 def _is_scheduled(name: str) -> bool:
     return name in CONTRACTIONS or name in (_GENERIC, _FILL)
 
@@ -89,16 +105,17 @@ class _Finder:
     """Describes operations, contractions first, and the last ones first: an elementwise operation is computed with the
     last contraction that it reads, a producer with the last operation that reads it. `taken` are the tags of both."""
 
-    def __init__(self, ir: Any) -> None:
-        self.ir = ir
+    def __init__(self, ir: Any, prefix: str) -> None:
+        self.ir, self.prefix = ir, prefix
         self.tags = 0
         self.taken: set[str] = set()
 
     def tag(self, op: Any) -> str:
         """A new tag for an operation."""
         self.tags += 1
-        op.attributes[TAG] = self.ir.StringAttr.get(str(self.tags))
-        return str(self.tags)
+        tag = f"{self.prefix}{self.tags}"
+        op.attributes[TAG] = self.ir.StringAttr.get(tag)
+        return tag
 
     def operation(self, op: Any) -> Operation | None:
         """An operation that is computed alone or with others that it has; None for any other."""

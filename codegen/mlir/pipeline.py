@@ -19,7 +19,7 @@ from .legalize import legalize, refuse_rest, use_scalars
 from .link import Piece, linked
 from .memory import expand_copies, place_buffers
 from .operations import CONTRACTIONS
-from .schedule import schedule
+from .schedule import schedule, schedule_moves
 
 if TYPE_CHECKING:
     from .target import MlirTarget
@@ -67,6 +67,7 @@ def _choose_destinations(upstream: Upstream, module: Any, target: MlirTarget) ->
 def _place_buffers(upstream: Upstream, module: Any, target: MlirTarget) -> None:
     workspace, ir = place_buffers(upstream, main_of(module)), upstream.ir
     expand_copies(upstream, module)
+    schedule_moves(upstream, module, target)
     module.operation.attributes[WORKSPACE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), workspace)
 
 

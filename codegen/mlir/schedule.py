@@ -14,7 +14,7 @@ from typing import Any
 
 from ..llvm.cpu import Cpu
 from ..stablehlo.upstream import Upstream
-from .operations import TAG, Contraction, Operation, find_operations
+from .operations import TAG, Contraction, Operation, find_moves, find_operations
 
 _WORTH_A_PIECE = 1 << 14
 """The least operations on elements in a piece of a parallel loop."""
@@ -28,6 +28,7 @@ _ROW_VECTORS, _TILE_VECTORS = 8, 2
 """Vectors along the columns of a tile of one row, and of several."""
 
 _HANDLE = "!transform.any_op"
+_SCRIPTED = "transform.with_named_sequence"
 
 _EQUAL_ONES = (
     "transform.apply_patterns to %function {",
@@ -43,21 +44,26 @@ module attributes {{transform.with_named_sequence}} {{
   transform.named_sequence @__transform_main(%root: !transform.any_op {{transform.readonly}}) {{
     %function = transform.structured.match ops{{["func.func"]}} in %root : (!transform.any_op) -> !transform.any_op
 {body}
-    transform.apply_patterns to %function {{
-      transform.apply_patterns.vector.reduction_to_contract
-      transform.apply_patterns.vector.transfer_permutation_patterns
-      transform.apply_patterns.canonicalization
-    }} : !transform.any_op
-    %loops = transform.structured.match ops{{["scf.for"]}} in %function : (!transform.any_op) -> !transform.any_op
-    transform.loop.hoist_loop_invariant_subsets %loops : !transform.any_op
-    transform.apply_patterns to %function {{
-      transform.apply_patterns.vector.lower_contraction lowering_strategy = "outerproduct"
-      transform.apply_patterns.canonicalization
-    }} : !transform.any_op
     transform.yield
   }}
 }}
 """
+
+_VECTORS = """
+transform.apply_patterns to %function {
+  transform.apply_patterns.vector.reduction_to_contract
+  transform.apply_patterns.vector.transfer_permutation_patterns
+  transform.apply_patterns.tensor.fold_tensor_empty
+  transform.apply_patterns.canonicalization
+} : !transform.any_op
+%loops = transform.structured.match ops{["scf.for"]} in %function : (!transform.any_op) -> !transform.any_op
+transform.loop.hoist_loop_invariant_subsets %loops : !transform.any_op
+transform.apply_patterns to %function {
+  transform.apply_patterns.vector.lower_contraction lowering_strategy = "outerproduct"
+  transform.apply_patterns.canonicalization
+} : !transform.any_op
+"""
+"""Keeps tiles in registers while they are updated, and makes outer products of contractions."""
 
 
 def schedule(upstream: Upstream, module: Any, cpu: Cpu) -> None:
@@ -66,20 +72,17 @@ def schedule(upstream: Upstream, module: Any, cpu: Cpu) -> None:
     for op in find_operations(upstream, module):
         script.add(op)
     if script.lines:
-        _apply(upstream, module, _SEQUENCE.format(body="\n".join(f"    {line}" for line in script.lines)))
+        script.lines += _VECTORS.splitlines()
+        script.run(upstream, module)
 
 
-def _apply(upstream: Upstream, module: Any, script: str) -> None:
-    """Let the interpreter of the transform dialect run a script."""
-    parsed = upstream.ir.Module.parse(script)
-    module.operation.attributes["transform.with_named_sequence"] = upstream.ir.UnitAttr.get()
-    for op in list(parsed.body.operations):
-        module.body.append(op)
-    upstream.run("builtin.module(transform-interpreter{disable-expensive-checks=true})", module)
-    for op in list(module.body.operations):
-        if op.operation.name == "transform.named_sequence":
-            op.erase()
-    del module.operation.attributes["transform.with_named_sequence"]
+def schedule_moves(upstream: Upstream, module: Any, cpu: Cpu) -> None:
+    """Run large copies and fills of a module on buffers in parallel pieces, in place."""
+    script = _Script(cpu)
+    for op in find_moves(upstream, module):
+        script.add(op)
+    if script.lines:
+        script.run(upstream, module)
 
 
 class _Script:
@@ -99,6 +102,19 @@ class _Script:
             self._inner(op, self._match(op.tag), op.extents)
             if op.reader is not None:
                 self._inner(op.reader, self._match(op.reader.tag), op.reader.extents)
+
+    def run(self, upstream: Upstream, module: Any) -> None:
+        """Let the interpreter of the transform dialect run the script on a module."""
+        script = _SEQUENCE.format(body="\n".join(f"    {line}" for line in self.lines))
+        parsed = upstream.ir.Module.parse(script)
+        module.operation.attributes[_SCRIPTED] = upstream.ir.UnitAttr.get()
+        for op in list(parsed.body.operations):
+            module.body.append(op)
+        upstream.run("builtin.module(transform-interpreter{disable-expensive-checks=true})", module)
+        for op in list(module.body.operations):
+            if op.operation.name == "transform.named_sequence":
+                op.erase()
+        del module.operation.attributes[_SCRIPTED]
 
     # -- parallel pieces
 
