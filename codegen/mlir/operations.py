@@ -87,7 +87,7 @@ def find_moves(upstream: Upstream, module: Any) -> list[Operation]:
     finder = _Finder(upstream.ir, "move")
     moves: list[Operation] = []
     for function in module.body.operations:
-        for block in function.regions[0]:
+        for block in [block for region in function.operation.regions for block in region]:
             for op in block.operations:
                 type = op.operands[len(op.operands) - 1].type if op.operation.name in _MOVES else None
                 if type is not None and type.has_static_shape and 0 not in type.shape:
