@@ -153,8 +153,8 @@ def _on_pool(translated: str) -> str:
             line = _FORK.sub(lambda m: f"call void @mxf.fork(ptr {m[1]}, ptr {m[2] or 'null'})", line)
             line = _NUMBER.sub(f"load i32, ptr {number}", line)
             line = _RANGE.sub(r"call void @mxf.range(i32 \1, ptr \2, ptr \3)", line)
-        lines.append(with_plain_numbers(line))
-    return "\n".join(lines)
+        lines.append(line)
+    return with_plain_numbers("\n".join(lines))
 
 
 def _definitions(lines: list[str]) -> Iterator[tuple[str | None, list[str]]]:

@@ -19,15 +19,14 @@ _FRACTIONS = {"half": (16, 10), "bfloat": (16, 7), "float": (32, 23), "double": 
 """By type, its bits and those of its fraction."""
 
 
-def with_plain_numbers(line: str) -> str:
-    """A line with the bits of its floats as LLVM 22 reads them: the LLVM of MLIR writes them in other ways."""
-    parts: list[str] = []
-    end = 0
-    for match in _FLOAT.finditer(line):
-        type = _TYPE.findall(line, 0, match.start())[-1]
-        parts += line[end : match.start()], _plain_number(type, match[1], match[2])
-        end = match.end()
-    return "".join((*parts, line[end:]))
+def with_plain_numbers(text: str) -> str:
+    """LLVM IR with the bits of its floats as LLVM 22 reads them: the LLVM of MLIR writes them in other ways."""
+
+    def plain(match: re.Match[str]) -> str:
+        line = match.string.rfind("\n", 0, match.start()) + 1
+        return _plain_number(_TYPE.findall(match.string, line, match.start())[-1], match[1], match[2])
+
+    return _FLOAT.sub(plain, text)
 
 
 def _plain_number(type: str, bits: str | None, text: str | None) -> str:
