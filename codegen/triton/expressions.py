@@ -29,7 +29,7 @@ from ...ir.symbolic import concrete, is_symbolic
 from ...ir.types import DType
 from .accesses import Access, Bound, access, chains
 from .numbers import bits_at_run_time, is_fixed
-from .scalars import emit_scalar, takes_literals
+from .scalars import convert_to_integer, emit_scalar, takes_literals
 from .schedule import TritonSchedule
 from .sizes import Size, product, size
 from .source import Source, Value, bare
@@ -237,9 +237,12 @@ class Expressions:
         if dtype is DType.BOOL:
             text = f"({value.text} != 0)"
         elif dtype in SHORT_FLOATS:
-            text = value.text if value.dtype is dtype else f"{value.text}.to({NAMES[dtype]}).to(tl.float32)"
+            single = value.text if register(value.dtype) is DType.F32 else f"{value.text}.to(tl.float32)"
+            text = value.text if value.dtype is dtype else f"{single}.to({NAMES[dtype]}).to(tl.float32)"
         elif register(value.dtype) is dtype:
             text = value.text
+        elif value.dtype.is_float and dtype.is_integer:
+            text = convert_to_integer(value.text, dtype)
         else:
             text = f"{value.text}.to({NAMES[dtype]})"
         return Value(text, value.dims, dtype)

@@ -77,6 +77,32 @@ def _uint_shift_right(a, b, WIDTH: tl.constexpr):
     inside = b < WIDTH
     return tl.where(inside, a >> tl.where(inside, b, 0), 0)
 """,
+    # A GPU saturates, and converts NaN to 0 or to the lowest number.
+    """
+def _to_int32(x):
+    inside = tl.abs(x) < 2147483648.0
+    return tl.where(inside, tl.where(inside, x, 0.0).to(tl.int32), -2147483648)
+""",
+    """
+def _to_int64(x):
+    inside = tl.abs(x) < 9223372036854775808.0
+    return tl.where(inside, tl.where(inside, x, 0.0).to(tl.int64), -9223372036854775808)
+""",
+    # The float64 that is nearest to a power of integers, by squaring. Powers of 2 or more exceed 64 bits from the
+    # exponent 64 on; those of -1, 0 and 1 depend on whether the exponent is odd.
+    """
+def _int_pow(a, b):
+    rest = tl.where((b >= 0) & (b < 64), b, 64 + (b & 1)).to(tl.int32)
+    factor, size = a.to(tl.int64), tl.abs(a.to(tl.float64))
+    exact, estimate = tl.full((), 1, tl.int64), tl.full((), 1.0, tl.float64)
+    for _ in tl.static_range(7):
+        taken = (rest & 1) != 0
+        exact = tl.where(taken, exact * factor, exact)
+        estimate = tl.where(taken, estimate * size, estimate)
+        factor, size, rest = factor * factor, size * size, rest >> 1
+    power = tl.where(estimate < 9223372036854775808.0, exact.to(tl.float64), estimate)
+    return tl.where(b < 0, 1 / power, power)
+""",
     # Reflection below 1/2, ten steps of recurrence, the asymptotic series (Abramowitz and Stegun 6.3.7, 6.3.5, 6.3.18).
     """
 def _digamma(x):

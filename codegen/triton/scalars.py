@@ -1,7 +1,7 @@
 """The table from scalar operations to Triton expressions; `ir/scalar.py` defines their semantics.
 
 Operands that are 16-bit floats have been converted to float32. `{0}`, `{1}`, `{2}` are the operands, `{t}` the type of
-the result, `{bits}` its width.
+the result, `{bits}` its width, `{wide}` the width of `convert_to_integer`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from .types import NAMES, register
 @dataclass(frozen=True, slots=True)
 class Template:
     """The expression for each class of operands; "" if the operation is not defined on it, except that an empty
-    `unsigned` means the same as `signed`."""
+    `unsigned` means the same as `signed`, and an empty `double` the same as `floating`."""
 
     floating: str
     signed: str = ""
     unsigned: str = ""
     boolean: str = ""
+    double: str = ""
 
     def text(self, dtype: DType) -> str:
         if dtype.is_float:
-            return self.floating
+            return (dtype is DType.F64 and self.double) or self.floating
         if dtype is DType.BOOL:
             return self.boolean
         return (self.unsigned or self.signed) if dtype.is_unsigned else self.signed
@@ -37,7 +38,17 @@ def emit_scalar(op: ScalarOp, operands: Sequence[str], dtype: DType) -> str:
     template = TEMPLATES[op].text(dtype)
     if not template:
         raise TypeError(f"{op.value} is not defined on {dtype.value}")
-    return template.format(*operands, t=NAMES[register(dtype)], bits=dtype.bits)
+    return template.format(*operands, t=NAMES[register(dtype)], bits=dtype.bits, wide=_converted_bits(dtype))
+
+
+def convert_to_integer(value: str, dtype: DType) -> str:
+    """A float converted to an integer as by `numerics.to_integers`."""
+    return f"_to_int{_converted_bits(dtype)}({value}).to({NAMES[dtype]})"
+
+
+def _converted_bits(dtype: DType) -> int:
+    """The bits of the integer to which floats are converted first; `dtype` takes its low bits."""
+    return 32 if dtype is DType.I32 or dtype.bits < 32 else 64
 
 
 def takes_literals(op: ScalarOp) -> bool:
@@ -77,8 +88,10 @@ _COMPARE = {
 _INFIX = frozenset((*_COMPARE, ScalarOp.ADD, ScalarOp.SUB, ScalarOp.MUL))
 _SELECT = "tl.where({0}, {1}, {2})"
 
+# Division and roots are rounded as in IEEE 754; Triton's `/` and `sqrt` are approximate for float32, not for float64.
 TEMPLATES: dict[ScalarOp, Template] = {
-    **{op: _tl(op.value) for op in (ScalarOp.EXP, ScalarOp.LOG, ScalarOp.LOG2, ScalarOp.SQRT, ScalarOp.RSQRT)},
+    **{op: _tl(op.value) for op in (ScalarOp.EXP, ScalarOp.LOG, ScalarOp.LOG2, ScalarOp.RSQRT)},
+    ScalarOp.SQRT: Template("tl.sqrt_rn({0})", double="tl.sqrt({0})"),
     **{op: _tl(op.value) for op in (ScalarOp.SIN, ScalarOp.COS, ScalarOp.ERF, ScalarOp.SIGMOID)},
     **{
         op: _libdevice(op.value) for op in (ScalarOp.EXPM1, ScalarOp.LOG1P, ScalarOp.LOG10, ScalarOp.CBRT, ScalarOp.TAN)
@@ -107,12 +120,18 @@ TEMPLATES: dict[ScalarOp, Template] = {
     ScalarOp.ADD: _infix("+", "({0} | {1})"),
     ScalarOp.SUB: _infix("-", "({0} ^ {1})"),
     ScalarOp.MUL: _infix("*", "({0} & {1})"),
-    ScalarOp.DIV: Template("({0} / {1})", "_int_div({0}, {1}).to({t})", "_uint_div({0}, {1}).to({t})", "({0} & {1})"),
+    ScalarOp.DIV: Template(
+        "tl.div_rn({0}, {1})",
+        "_int_div({0}, {1}).to({t})",
+        "_uint_div({0}, {1}).to({t})",
+        "({0} & {1})",
+        double="({0} / {1})",
+    ),
     ScalarOp.MOD: Template(
         "_float_mod({0}, {1})", "_int_mod({0}, {1}).to({t})", "_uint_mod({0}, {1}).to({t})", "({0} & ~{0})"
     ),
     ScalarOp.POW: Template(
-        "libdevice.pow({0}, {1})", "libdevice.pow({0}.to(tl.float64), {1}.to(tl.float64)).to({t})", "", "({0} | ~{1})"
+        "libdevice.pow({0}, {1})", "_to_int{wide}(_int_pow({0}, {1})).to({t})", boolean="({0} | ~{1})"
     ),
     ScalarOp.MAX: Template("_max({0}, {1})", "tl.maximum({0}, {1})", "", "({0} | {1})"),
     ScalarOp.MIN: Template("_min({0}, {1})", "tl.minimum({0}, {1})", "", "({0} & {1})"),

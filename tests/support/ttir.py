@@ -2,7 +2,9 @@
 
 `run_ttir(text, programs, arguments)` computes the results of a GPU, apart from the order of sums. A pointer is a buffer
 and element offsets, so an access outside of the buffer, which a GPU would not detect, raises OutOfBounds. Unsupported
-operations raise NotImplementedError.
+operations raise NotImplementedError. Results that TTIR leaves undefined, as of a division by zero, are UNDEFINED.
+float32 divisions and square roots that need not round as in IEEE 754 have an error in the last place. Conversions to
+integers saturate, as on GPUs.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ DTYPES: dict[str, np.dtype] = {
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "i1": np.dtype(np.bool_),
 }
+UNDEFINED = 0x55
+"""Undefined integers."""
 
 
 class OutOfBounds(Exception):
@@ -233,16 +237,57 @@ def _truncate(op: Op, args: list[Any]) -> Any:
     return (np.asarray(args[0]) & 1).astype(np.bool_) if op.type.element == "i1" else _convert(op, args)
 
 
-def _quotient(op: Op, args: list[Any]) -> Any:
-    """The quotient, rounded towards zero. Division by zero is undefined in TTIR, and 0 here."""
-    a, b = np.broadcast_arrays(*args)
-    safe = np.where(b == 0, 1, b)
-    return np.where(b == 0, 0, (a - np.fmod(a, safe)) // safe).astype(a.dtype)
+def _divided(function: Callable[[Any, Any], Any]) -> Rule:
+    """Of integers. Undefined for the divisor 0, and for -1 if the dividend is the lowest number."""
+
+    def rule(op: Op, args: list[Any]) -> Any:
+        a, b = np.broadcast_arrays(*args)
+        overflows = (b == -1) & (a == np.iinfo(a.dtype).min) if a.dtype.kind == "i" else np.False_
+        undefined = (b == 0) | overflows
+        return np.where(undefined, UNDEFINED, function(a, np.where(undefined, 1, b))).astype(a.dtype)
+
+    return rule
 
 
-def _remainder(op: Op, args: list[Any]) -> Any:
-    a, b = np.broadcast_arrays(*args)
-    return np.where(b == 0, 0, np.fmod(a, np.where(b == 0, 1, b))).astype(a.dtype)
+_quotient = _divided(lambda a, b: (a - np.fmod(a, b)) // b)  # rounded towards zero
+_remainder = _divided(np.fmod)
+
+
+def _shifted(shift: Callable[[Any, Any], Any]) -> Rule:
+    """Undefined for shifts by the width or more."""
+
+    def rule(op: Op, args: list[Any]) -> Any:
+        x, bits = args
+        inside = (bits >= 0) & (bits < np.asarray(x).dtype.itemsize * 8)
+        return np.where(inside, shift(x, np.where(inside, bits, 0)), UNDEFINED).astype(np.asarray(x).dtype)
+
+    return rule
+
+
+def _inexact(function: Callable[..., Any]) -> Rule:
+    """A function whose float32 results differ from the correctly rounded ones in the last place."""
+
+    def rule(op: Op, args: list[Any]) -> Any:
+        exact = np.asarray(function(*args))
+        if exact.dtype != np.float32:
+            return exact
+        usual = np.isfinite(exact) & (exact != 0)
+        return np.where(usual, np.nextafter(exact, np.float32(np.inf)), exact)
+
+    return rule
+
+
+def _saturated(unsigned: bool) -> Rule:
+    """The conversion of floats to integers: towards zero and into the range. NaN gives 0."""
+
+    def rule(op: Op, args: list[Any]) -> Any:
+        dtype = np.dtype(f"{'u' if unsigned else 'i'}{op.type.dtype.itemsize}")
+        wide, limits = np.nan_to_num(np.asarray(args[0], np.float64), posinf=np.inf, neginf=-np.inf), np.iinfo(dtype)
+        low, high = wide <= float(limits.min), wide >= float(limits.max)
+        inside = np.where(low | high, 0, wide).astype(dtype)
+        return np.where(low, limits.min, np.where(high, limits.max, inside)).astype(dtype).view(op.type.dtype)
+
+    return rule
 
 
 def _on_unsigned(rule: Rule) -> Rule:
@@ -318,7 +363,6 @@ _UFUNCS: dict[str, Any] = {
     **{f"arith.add{k}": np.add for k in "if"},
     **{f"arith.sub{k}": np.subtract for k in "if"},
     **{f"arith.mul{k}": np.multiply for k in "if"},
-    "arith.divf": np.divide,
     "arith.remf": np.fmod,
     "arith.maxnumf": np.fmax,
     "arith.minnumf": np.fmin,
@@ -329,10 +373,8 @@ _UFUNCS: dict[str, Any] = {
     "arith.andi": np.bitwise_and,
     "arith.ori": np.bitwise_or,
     "arith.xori": np.bitwise_xor,
-    "arith.shli": np.left_shift,
-    "arith.shrsi": np.right_shift,
     "arith.negf": np.negative,
-    **{f"math.{n}": getattr(np, n) for n in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "floor", "ceil")},
+    **{f"math.{n}": getattr(np, n) for n in ("exp", "exp2", "log", "log2", "sin", "cos", "floor", "ceil")},
     "math.absf": np.abs,
     "math.absi": np.abs,
 }
@@ -362,20 +404,26 @@ RULES: dict[str, Rule] = {
     "arith.cmpi": _compare,
     "arith.cmpf": _compare,
     "arith.select": lambda op, args: np.where(*args),
+    "arith.divf": _inexact(np.divide),
+    "tt.precise_divf": _ufunc(np.divide),
+    "math.sqrt": _inexact(np.sqrt),
+    "arith.shli": _shifted(np.left_shift),
+    "arith.shrsi": _shifted(np.right_shift),
     "arith.divsi": _quotient,
     "arith.remsi": _remainder,
     "arith.divui": _on_unsigned(_quotient),
     "arith.remui": _on_unsigned(_remainder),
-    "arith.shrui": _on_unsigned(lambda op, args: args[0] >> args[1]),
+    "arith.shrui": _on_unsigned(_shifted(np.right_shift)),
     "arith.maxui": _on_unsigned(lambda op, args: np.maximum(*args)),
     "arith.minui": _on_unsigned(lambda op, args: np.minimum(*args)),
-    **{f"arith.{n}": _convert for n in ("extf", "truncf", "sitofp", "fptosi")},
+    **{f"arith.{n}": _convert for n in ("extf", "truncf", "sitofp")},
+    "arith.fptosi": _saturated(unsigned=False),
+    "arith.fptoui": _saturated(unsigned=True),
     "tt.fp_to_fp": _convert,
     "arith.extsi": _extend_signed,
     "arith.trunci": _truncate,
     "arith.extui": _from_unsigned,
     "arith.uitofp": _from_unsigned,
-    "arith.fptoui": lambda op, args: np.asarray(args[0]).astype(f"u{op.type.dtype.itemsize}").view(op.type.dtype),
     "math.erf": _numpy(numerics.erf),
     "math.rsqrt": lambda op, args: (1 / np.sqrt(args[0])).astype(op.type.dtype),
     "math.fma": _fused,
