@@ -69,14 +69,14 @@ class Compilations:
     def __init__(self, target: Cpu, *, optimize: int = 1) -> None:
         self._target, self._optimize = target, optimize
         self._count = 0
-        self._waiting: deque[tuple[int, str]] = deque()
+        self._waiting: deque[tuple[int, str, int]] = deque()
         self._found: dict[int, bytes] = {}
         self._errors: list[BaseException] = []
         self._threads: list[Thread] = []
 
-    def add(self, ir_text: str) -> None:
-        """Add a module, which `begin` or `objects` compiles."""
-        self._waiting.append((self._count, ir_text))
+    def add(self, ir_text: str, optimize: int | None = None) -> None:
+        """Add a module, which `begin` or `objects` compiles, perhaps at another level than the others."""
+        self._waiting.append((self._count, ir_text, self._optimize if optimize is None else optimize))
         self._count += 1
 
     def begin(self) -> None:
@@ -106,13 +106,13 @@ class Compilations:
 
     def _work(self) -> None:
         try:
-            for number, ir_text in iter(self._next, None):
+            for number, ir_text, optimize in iter(self._next, None):
                 with _llvm():
-                    self._found[number] = _object(ir_text, self._target, self._optimize)
+                    self._found[number] = _object(ir_text, self._target, optimize)
         except BaseException as error:
             self._errors.append(error)
 
-    def _next(self) -> tuple[int, str] | None:
+    def _next(self) -> tuple[int, str, int] | None:
         try:
             return self._waiting.popleft()
         except IndexError:

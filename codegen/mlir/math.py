@@ -6,6 +6,7 @@ MLIR leaves them as LLVM's intrinsics or calls of the C library, of which only s
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from ..llvm.cpu import Cpu
 from ..llvm.emitter import ModuleBuilder
@@ -16,6 +17,9 @@ _NAMES = (
     "acos|acosh|asin|asinh|atan|atan2|atanh|cbrt|cos|cosh|erf|exp|exp2|expm1|log|log10|log1p|log2|pow|sin|sinh|tan|tanh"
 )
 _FUNCTION = re.compile(rf"@(?:llvm\.({_NAMES})\.(?:v(\d+))?f32|({_NAMES})f)(?=\()")
+_OWN = re.compile(r"@vm\.[\w.]+")
+_INLINED = 8
+"""The most calls of a function of vectors that are inlined."""
 _DECLARED = re.compile(r"^declare .*?(@[\w.$]+)\(", re.MULTILINE)
 
 
@@ -29,10 +33,18 @@ def with_functions(text: str, cpu: Cpu) -> str:
         return math_symbol(module, match[1] or match[3], F32 if lanes == 1 else Type.of("float", lanes))
 
     called = _FUNCTION.sub(own, "\n".join(lines))
+    calls = Counter(_OWN.findall(called))
     known = set(_DECLARED.findall(called))
     code = [
         line
         for line in module.text().splitlines()
         if not line.startswith("target ") and not ((name := _DECLARED.match(line)) and name[1] in known)
     ]
-    return "\n".join([called, *code, ""])
+    return "\n".join([called, *(_kept_whole(line, calls) for line in code), ""])
+
+
+def _kept_whole(line: str, calls: Counter[str]) -> str:
+    """A line of a function's code. A function of vectors that is called often is not inlined: its code is long."""
+    name = _OWN.search(line) if line.startswith("define") else None
+    often = name is not None and calls[name[0]] > _INLINED and not name[0].endswith(".v1")
+    return line.replace("alwaysinline", "noinline") if often else line
