@@ -57,15 +57,21 @@ def parallel(name: str, inputs: Sequence[TensorType], uses: Sequence[Use]) -> Pr
 
 
 def sequence(
-    name: str, types: Sequence[TensorType], inputs: int, uses: Sequence[Use], outputs: Sequence[int]
+    name: str,
+    types: Sequence[TensorType],
+    inputs: int,
+    uses: Sequence[Use],
+    outputs: Sequence[int],
+    alignment: int = 1,
 ) -> Program:
     """The program that runs programs in order. `types` are those of all values: the first `inputs` are its inputs, a
     program computes each other value, or it is zeros. `outputs` are the values that it returns.
 
     What a program prepares is computed in each run. Programs can replace inputs of the sequence: the caller passes each
     of these once, and no other input that shares memory with it. ValueError for programs that call Python functions.
+    Operands of the programs begin at multiples of `alignment` bytes, if the inputs and results of the sequence do.
     """
-    return _Sequence(types, inputs, uses, outputs).program(name)
+    return _Sequence(types, inputs, uses, outputs, alignment).program(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +204,11 @@ class _Sequence:
     """Places the values of a sequence: at an input, in an output (`direct`), in a buffer of the arena, or where the
     program that returns a value copies it from (`copied`), so that the copy is left out."""
 
-    def __init__(self, types: Sequence[TensorType], inputs: int, uses: Sequence[Use], outputs: Sequence[int]) -> None:
-        self.types, self.inputs, self.uses, self.outputs = types, inputs, uses, outputs
+    def __init__(
+        self, types: Sequence[TensorType], inputs: int, uses: Sequence[Use], outputs: Sequence[int], alignment: int
+    ) -> None:
+        self.types, self.inputs, self.uses, self.outputs, self.alignment = types, inputs, uses, outputs, alignment
+        self.read = {v for use in uses for v in use.inputs}
         self.combined = _Combination()
         self.replaced = {use.inputs[i] for use in uses for i in use.program.state}
         self.left_out: list[dict[int, Copy]] = [self._left_out(use) for use in uses]  # by value
@@ -226,14 +235,18 @@ class _Sequence:
         return self.combined.program(name, self.types[: self.inputs], outputs, steps, self.uses)
 
     def _left_out(self, use: Use) -> dict[int, Copy]:
-        """The last copies that return a whole value, by the value, if no program replaces their source."""
+        """The last copies that return a whole value, by the value, if no program replaces their source, and no program
+        reads the value or the source is aligned."""
         copies: dict[int, Copy] = {}
         trailing = takewhile(lambda step: isinstance(step, Copy), reversed(use.program.steps))
         for copy in (step for step in trailing if isinstance(step, Copy)):
             target, operand = copy.target, _operand(use, copy.source)
-            is_whole = target.space is Space.OUTPUT and copy.nbytes == use.program.outputs[target.index].nbytes
-            if is_whole and not target.offset and operand not in self.replaced:
-                copies[use.outputs[target.index]] = copy
+            if target.space is not Space.OUTPUT or operand in self.replaced:
+                continue
+            value = use.outputs[target.index]
+            is_whole = not target.offset and copy.nbytes == self.types[value].nbytes
+            if is_whole and (value not in self.read or copy.source.offset % self.alignment == 0):
+                copies[value] = copy
         return copies
 
     def _regions(self) -> list[_Region]:

@@ -38,6 +38,8 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
     element, are copied to and from temporary buffers.
     """
 
+    alignment = ALIGNED_BYTES
+
     def __init__(self, program: Program, device: Launcher, prepared: PreparedPool | None = None) -> None:
         self.device = device
         super().__init__(program, prepared, device.allocate_zeroed)

@@ -23,7 +23,10 @@ _I = TypeVar("_I")
 
 
 class LoadedProgram(ABC, Generic[_I]):
-    """A program in memory. `runtime/idle.py` bounds the memory of the idle instances of all programs."""
+    """A program in memory. `runtime/idle.py` bounds the memory of the idle instances of all programs. Its kernels take
+    operands at multiples of `alignment` bytes."""
+
+    alignment = 1
 
     def __init__(self, program: Program, prepared: PreparedPool | None, zeroed: Callable[[int], Storage]) -> None:
         """`prepared` is the pool that programs with the same `prepare` launches and constants share, None for a private

@@ -259,9 +259,12 @@ class _Linker:
         for node, kept in zip(self.nodes, self.kept, strict=True):
             self._pull(node, kept)
         values = [(self.sums.get(Entry(variable)) or self._zeros(variable))[0] for variable in variables]
-        program = sequence("backward", self.types, self.inputs, self.uses, values)
-        for node in self.nodes:  # from now on their programs run here, in other memory
-            cast("LoadedProgram[Any]", _forward(node).derivative.backward.specialization.executable).release()
+        programs = [_forward(node).derivative.backward.specialization.executable for node in self.nodes]
+        loaded = cast("list[LoadedProgram[Any]]", programs)
+        alignment = max(p.alignment for p in loaded)
+        program = sequence("backward", self.types, self.inputs, self.uses, values, alignment)
+        for p in loaded:  # from now on their programs run here, in other memory
+            p.release()
         return _LinkedTape(self.device.load(program), self.head_types)
 
     def _zeros(self, variable: Variable) -> tuple[int, TensorType]:

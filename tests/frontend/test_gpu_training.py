@@ -168,3 +168,16 @@ def test_executor(request_: str) -> None:
         results.append([executor.outputs[0].asnumpy(), *(g.asnumpy() for g in gradients.values())])
     for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+
+
+def test_parts_of_a_cotangent_that_are_not_aligned() -> None:
+    """The gradient of a concatenation is copied from parts of its cotangent, which later kernels cannot read there."""
+    results = []
+    for context in CONTEXTS:
+        x = nd.array(normal(3, 33), ctx=context)
+        x.attach_grad()
+        with autograd.record():
+            y = nd.concat(x, x, x, dim=0)
+        y.backward(nd.array(normal(9, 33), ctx=context))
+        results.append(x.grad.asnumpy())
+    np.testing.assert_allclose(*results, rtol=1e-6, atol=1e-6)
