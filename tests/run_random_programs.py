@@ -5,9 +5,9 @@
 
 Each program runs eagerly, in a hybridized block, in a bound executor, and bound again from the disk cache: each twice,
 then with one thread. With `--gradients` the programs have backward passes, and run in a Module too; the reference
-target computes in float64 then, and finite differences check its gradients. MXFORGE_CPU=x86-64-v3 compiles for
-processors without AVX-512. A program that fails is printed with its seed; `--first SEED --count 1` repeats it. The exit
-status is 1 if any failed.
+target computes in float64 then, and finite differences check its gradients. `--target mlir` compiles through upstream
+MLIR. MXFORGE_CPU=x86-64-v3 compiles for processors without AVX-512. A program that fails is printed with its seed;
+`--first SEED --count 1` repeats it. The exit status is 1 if any failed.
 """
 
 from __future__ import annotations
@@ -139,11 +139,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1000, help="how many programs")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--target", choices=("cpu", "mlir"), help="as MXFORGE_TARGET, which is the default")
     parser.add_argument("--gradients", action="store_true", help="programs with backward passes")
     parser.add_argument("--make", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.filterwarnings("ignore", ".* is not used by any computation")
+    if options.target:
+        os.environ["MXFORGE_TARGET"] = options.target
     if options.make:
         _make(options.first, options.count, options.gradients)
         return 0

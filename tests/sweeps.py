@@ -58,6 +58,15 @@ class Together:
         rest = list(results)
         return [(golden, [rest.pop(0) for _ in golden.outputs]) for golden in self.calls]
 
+    def differences(self, results: list[Array], single: float = 3e-5) -> list[str]:
+        """The differences of the results of the graph, and of the new values of states, from the records."""
+        count = sum(len(golden.outputs) for golden in self.calls)
+        wrong = [difference(golden, found, single) for golden, found in self.split(results[:count])]
+        for golden, states in self.states(results):
+            written = [(states[i], expected) for i, expected in golden.states.items() if i in states]
+            wrong.append(difference_of(golden, written, tolerance(golden, single)))
+        return [text for text in wrong if text]
+
     def states(self, results: list[Array]) -> list[tuple[Golden, dict[int, Array]]]:
         """The new values of states by call and by the position of the input, of all results of the graph."""
         count = sum(len(golden.outputs) for golden in self.calls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mxforge.ir.graph import Graph
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.runtime.devices import HOST
+from printed_graphs import every_primitive
 
 pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
 TARGET = MlirTarget.of(HOST.target_for())
@@ -38,6 +40,17 @@ def test_what_depends_on_parameters_is_a_call_of_its_own() -> None:
     arrays = [rng.normal(size=v.type.shape).astype(np.float32) for v in graph.inputs]
     for result, expected in zip(run(graph, *arrays), evaluate_graph(graph, arrays), strict=True):
         np.testing.assert_allclose(result, expected, 1e-6, 1e-6)
+
+
+def test_every_primitive() -> None:
+    """One program computes every result that has no layout."""
+    graph = every_primitive()
+    rng = np.random.default_rng(0)
+    arrays = [np.abs(3 * rng.normal(size=v.type.shape)).astype(v.type.dtype.numpy) for v in graph.inputs]
+    outputs = tuple(v for v in graph.outputs if v.type.layout is None and v.type.dtype is not DType.BF16)
+    kept = replace(graph, outputs=outputs, updates=(), private=frozenset[int]())
+    for result, expected in zip(run(kept, *arrays), evaluate_graph(kept, arrays), strict=True):
+        np.testing.assert_allclose(result, expected, 1e-5, 1e-5)
 
 
 def test_arrays_without_elements() -> None:

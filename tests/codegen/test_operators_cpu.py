@@ -17,7 +17,7 @@ from mxforge.passes.decompose import Decompose
 from mxforge.passes.differentiate import vjp_graph
 from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.runtime.host.machine import host_target
-from sweeps import difference, difference_of, together, tolerance
+from sweeps import together, tolerance
 
 
 def by_operator() -> dict[tuple[str, bool], list[Golden]]:
@@ -38,11 +38,7 @@ def test_forward_agrees_with_mxnet(op: str, train: bool, static: bool) -> None:
     """All calls of an operator are one program."""
     calls = together(op, CALLS[op, train], train, updates=True)
     results = run_program(compiled(calls.graph, Options(train, static_shape=static)), calls.inputs)
-    count = sum(len(golden.outputs) for golden in calls.calls)
-    assert [d for golden, found in calls.split(results[:count]) if (d := difference(golden, found, 2e-5))] == []
-    for golden, states in calls.states(results):
-        written = [(states[i], expected) for i, expected in golden.states.items()]
-        assert difference_of(golden, written, tolerance(golden, 2e-5)) == ""
+    assert calls.differences(results, 2e-5) == []
 
 
 def differentiable() -> list[Golden]:

@@ -1,0 +1,93 @@
+"""Recorded calls, recorded gradients and random graphs through upstream MLIR, many of them in one program.
+
+`tests/run_recorded_calls.py --target mlir` runs all calls and gradients, and `tests/run_random_programs.py --target
+mlir` any number of random programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+from compiled import TARGETS, compiled, run_program
+from differences import WRONG_IN_MXNET, other_result
+from goldens import Golden, Gradient, gradient_goldens, operator_goldens, swept_goldens, swept_gradients
+from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
+from mxforge.ir.graph import Graph
+from mxforge.passes.manager import Options
+from random_graphs import random_graph
+from recorded_gradients import differences, is_compared
+from sweeps import is_refused, together
+
+pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
+
+Case = TypeVar("Case", Golden, Gradient)
+Array = np.ndarray[Any, Any]
+
+LARGE = (
+    *(
+        "CTCLoss",
+        "_contrib_MultiBoxDetection",
+        "_contrib_MultiBoxTarget",
+        "_contrib_MultiProposal",
+        "_contrib_Proposal",
+    ),
+    *("_contrib_bipartite_matching", "_contrib_box_decode", "_contrib_box_nms", "_contrib_hawkesll", "argsort", "topk"),
+)
+"""Operators whose programs take LLVM seconds to compile."""
+
+
+def run(graph: Graph, arrays: Sequence[Array], options: Options | None = None) -> list[Array]:
+    return run_program(compiled(graph, options, TARGETS["mlir"]()), arrays)
+
+
+def sample(cases: Iterator[Case]) -> list[Case]:
+    """The first case of each operator whose programs are small."""
+    first: dict[str, Case] = {}
+    for case in cases:
+        first.setdefault(case.op, case)
+    return [case for op, case in first.items() if op not in LARGE]
+
+
+def parts(cases: list[Case], size: int) -> list[list[Case]]:
+    """The cases in parts of a program each. Neighbours in the list are in different parts."""
+    count = -(-len(cases) // size)
+    return [cases[i::count] for i in range(count)]
+
+
+CALLS = sample(g for g in swept_goldens() if not is_refused(g) and not other_result(g))
+TRAINED = [g for g in operator_goldens() if g.train and str(g) not in WRONG_IN_MXNET]
+GRADIENTS = sample(
+    g for g in (*gradient_goldens(), *(g for gs in swept_gradients().values() for g in gs)) if is_compared(g)
+)
+
+
+@pytest.mark.parametrize("calls", parts(CALLS, 70), ids=lambda calls: calls[0].op)
+def test_recorded_calls(calls: list[Golden]) -> None:
+    joined = together("calls", calls)
+    assert joined.differences(run(joined.graph, joined.inputs)) == []
+
+
+def test_recorded_calls_in_training_mode() -> None:
+    joined = together("calls", TRAINED, training=True, updates=True)
+    assert joined.differences(run(joined.graph, joined.inputs, Options(training=True))) == []
+
+
+@pytest.mark.parametrize("gradients", parts(GRADIENTS, 40), ids=lambda gradients: gradients[0].op)
+def test_recorded_gradients(gradients: list[Gradient]) -> None:
+    assert differences(gradients, run) == []
+
+
+@pytest.mark.parametrize("seed", [0, 10])
+def test_random_graphs(seed: int) -> None:
+    """Ten graphs in one program."""
+    b = CoreBuilder("random")
+    arrays: list[Array] = []
+    graphs = [random_graph(k) for k in range(seed, seed + 10)]
+    operands = [[b.input(v.type) for v in graph.inputs] for graph, _ in graphs]
+    arrays = [x for _, given in graphs for x in given]
+    joined = b.build([y for (graph, _), xs in zip(graphs, operands, strict=True) for y in b.inline(graph, xs)])
+    for found, expected in zip(run(joined, arrays), evaluate_graph(joined, arrays), strict=True):
+        np.testing.assert_allclose(found, expected, 2e-4, 2e-4)
