@@ -10,7 +10,7 @@ import numpy as np
 from ..frontend.compiled import CompiledModel, load_compiled
 from ..ir.settings import settings
 from ..runtime.compiled_folder import StoredModel
-from ..runtime.devices import HOST
+from ..runtime.devices import COMPILED, HOST
 from ..runtime.freeze import freeze
 from ..runtime.stablehlo import ModuleProgram, read_stablehlo
 from .errors import UsageError
@@ -25,8 +25,8 @@ def load_fixed(files: ModelFiles, options: argparse.Namespace) -> CompiledModel:
         if options.shapes:
             raise UsageError("the shapes of a compiled model are fixed: omit --input-shape")
         refuse_weights(options)
-        if settings().target != "cpu":
-            raise UsageError(f"a compiled folder runs on the target cpu, not on {settings().target!r}")
+        if settings().target not in COMPILED:
+            raise UsageError(f"a compiled folder is code for a CPU, and the target is {settings().target!r}")
         return load_compiled(files.compiled)
     program, inputs, outputs = _module(files, options)
     return CompiledModel(files.name, HOST.load(program), inputs, outputs, {})

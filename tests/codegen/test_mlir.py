@@ -46,7 +46,8 @@ def test_every_primitive() -> None:
     """One program computes every result that has no layout."""
     graph = every_primitive()
     rng = np.random.default_rng(0)
-    arrays = [np.abs(3 * rng.normal(size=v.type.shape)).astype(v.type.dtype.numpy) for v in graph.inputs]
+    drawn = [(3 * np.abs(rng.normal(size=v.type.shape)), v.type.dtype.numpy) for v in graph.inputs]
+    arrays = [np.asarray(x, dtype) for x, dtype in drawn]
     outputs = tuple(v for v in graph.outputs if v.type.layout is None and v.type.dtype is not DType.BF16)
     kept = replace(graph, outputs=outputs, updates=(), private=frozenset[int]())
     for result, expected in zip(run(kept, *arrays), evaluate_graph(kept, arrays), strict=True):

@@ -90,6 +90,15 @@ def test_no_compile_cache_is_needed(folder: Path, tmp_path: Path) -> None:
         assert done.returncode == 0 and done.stderr == b"", done.stderr
 
 
+def test_a_folder_runs_whatever_compiles_other_programs(folder: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.load(FIXTURES / "convnet.npz")["x0"])
+    command = [sys.executable, "-m", "mxforge", "run", str(folder), "--input", str(tmp_path / "x.npy")]
+    environments = [{**os.environ, "MXFORGE_TARGET": target} for target in ("cpu", "mlir")]
+    done = [subprocess.run(command, capture_output=True, check=True, env=e) for e in environments]
+    top = [call.stdout.partition(b"first run")[0] for call in done]
+    assert top[0] and top[0] == top[1]
+
+
 def test_the_object_describes_its_inputs(folder: Path) -> None:
     model = mx.load_compiled(folder)
     assert model.input_names == ("data",)
