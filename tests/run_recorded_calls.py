@@ -40,10 +40,10 @@ PROGRESS = 50
 
 
 class Work(NamedTuple):
-    """What an operator's process does: `run` returns the differences of `count` cases."""
+    """What an operator's process does: `run` returns the differences of `cases` recorded cases."""
 
     name: str
-    count: int
+    cases: int
     run: Callable[[], list[str]]
 
 
@@ -120,7 +120,7 @@ def main() -> int:
             print(f"FAILED {work.name}: {line}", flush=True)
         if number % PROGRESS == 0:
             print(f"{number} of {len(chosen)} programs: {failed} differ", flush=True)
-    print(f"{sum(w.count for w in chosen)} cases in {len(chosen)} programs: {failed} differ")
+    print(f"{sum(w.cases for w in chosen)} cases in {len(chosen)} programs: {failed} differ")
     return 1 if failed else 0
 
 
