@@ -150,8 +150,11 @@ class _Finder:
         return replace(described, producers=producers, rows=rows)
 
     def _loops(self, op: Any) -> Operation | None:
-        """The loops of a generic operation along axes of its operands; None if an extent is not known."""
+        """The loops of a generic operation along axes of its operands; None if an extent is not known, or an operand is
+        read backwards, which upstream cannot tile."""
         types, maps = [v.type for v in op.operands], _maps(op)
+        if any("-" in str(axis) for map in maps for axis in map.results):
+            return None
         if not all(isinstance(t, self.ir.RankedTensorType) and t.has_static_shape and 0 not in t.shape for t in types):
             return None
         extents: dict[int, int] = {}

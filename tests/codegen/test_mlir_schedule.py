@@ -104,3 +104,11 @@ def test_elements_of_several_types(threads: int) -> None:
     wide, narrow, small = (b.cast(x, dtype) for dtype in (DType.F64, DType.F16, DType.I8))
     results = [positive, b.select(positive, x, b.tanh(x)), wide, b.mul(wide, wide), narrow, small, b.add(small, small)]
     compare(b, [*results, b.transpose(b.exp(x), (1, 0)), b.sum(b.cast(positive, DType.I32), (1,))], threads)
+
+
+def test_operands_that_are_read_backwards() -> None:
+    """A piece of them has its first element at its end."""
+    b = CoreBuilder("backwards")
+    x, y = (b.input(TensorType(shape, DType.F32)) for shape in ((64, 512), (2, 20, 4, 3)))
+    results = [b.exp(b.reverse(x, (1,))), b.reverse(b.max(y, (3,)), (2,)), b.sum(b.mul(b.reverse(x, (0, 1)), x), (1,))]
+    compare(b, results, 4)
