@@ -46,9 +46,9 @@ class Operation:
     of an element of the result. It is a contraction, or `is_vector`: its innermost loop, which is parallel or the only
     reduced one, runs over neighbours in memory and computes with numbers alone.
 
-    `reader` is the elementwise operation that alone reads the result, and `initial` the tag of the operation that fills
-    the result before. `producers` are computed together with this operation row by row, the last one first: a row along
-    the first `rows` loops reads only the same row of their results.
+    `reader` is the elementwise operation that alone reads the result. `producers` are computed together with this
+    operation row by row, the last one first: a row along the first `rows` loops reads only the same row of their
+    results.
     """
 
     tag: str
@@ -58,7 +58,6 @@ class Operation:
     contraction: Contraction | None = None
     is_vector: bool = False
     reader: Operation | None = None
-    initial: str | None = None
     producers: tuple[Operation, ...] = ()
     rows: int = 0
 
@@ -139,7 +138,6 @@ class _Finder:
             bits=element.width,
             contraction=known,
             reader=self._reader(op),
-            initial=self._initial(op),
         )
 
     def _generic(self, op: Any) -> Operation | None:
@@ -207,12 +205,9 @@ class _Finder:
             return (), 0
         for op in members[1:]:
             self._own_buffer(op)
-        producers = [
-            replace(known, initial=self._initial(op)) if known is not None and known.reduces else known
-            for op, known in zip(members[1:], described, strict=True)
-        ]
-        self.taken.update(op.tag for op in producers if op is not None)
-        return tuple([op for op in producers if op is not None]), rows
+        producers = tuple([op for op in described if op is not None])
+        self.taken.update(op.tag for op in producers)
+        return producers, rows
 
     def _own_buffer(self, op: Any) -> None:
         """Let an operation write into a tensor of its own, so that another one that has its buffer cannot overwrite a
@@ -256,17 +251,6 @@ class _Finder:
         if described is not None:
             self.taken.add(described.tag)
         return described
-
-    def _initial(self, op: Any) -> str | None:
-        """The tag of the operation that fills the result of `op`, which gets one of its own."""
-        operand = op.operands[len(op.operands) - 1]
-        fill = operand.owner
-        if isinstance(fill, self.ir.Block) or fill.name != _FILL:
-            return None
-        with self.ir.InsertionPoint(op):
-            copy = fill.operation.clone()
-        op.operands[len(op.operands) - 1] = copy.results[0]
-        return self.tag(copy)
 
 
 def _tag(op: Any) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..llvm.cpu import Cpu
 from ..stablehlo.upstream import Upstream
+from .fills import sink_fills
 from .operations import TAG, Contraction, Operation, find_moves, find_operations
 
 _WORTH_A_PIECE = 1 << 14
@@ -74,6 +75,7 @@ def schedule(upstream: Upstream, module: Any, cpu: Cpu) -> None:
     if script.lines:
         script.lines += _VECTORS.splitlines()
         script.run(upstream, module)
+        sink_fills(upstream, module)
 
 
 def schedule_moves(upstream: Upstream, module: Any, cpu: Cpu) -> None:
@@ -156,10 +158,6 @@ class _Script:
         for each in op.producers if op.reader is None else (op,):
             piece, loop = self._fused(each.tag, loop)
             handles.append((each, piece))
-            if each.initial is not None:
-                _, loop = self._fused(each.initial, loop)
-        if op.reader is None and op.initial is not None:
-            self._fused(op.initial, loop)
         if op.producers:  # one that is read twice was computed twice
             self.lines += _EQUAL_ONES
             handles = [(each, self._match(each.tag)) for each, _ in handles]

@@ -77,7 +77,9 @@ def test_one_module_for_all_batch_sizes() -> None:
 
 @pytest.mark.parametrize("stage", ("stablehlo", "buffers"))
 def test_a_training_step(stage: str) -> None:
-    """The compiled step trains as Gluon's Trainer."""
+    """The compiled step trains as Gluon's Trainer. Adam follows the sign of a gradient of 0, which is that of its
+    rounding error: with other numbers both can take other ways."""
+    mx.random.seed(0)
     net, loss, x, y = network(), mx.gluon.loss.SoftmaxCrossEntropyLoss(), mx.nd.ones((4, 3, 6, 6)), mx.nd.arange(4) % 3
     x[:, 0] = mx.nd.arange(4).reshape((4, 1, 1))
     net(x)
