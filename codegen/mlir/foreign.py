@@ -12,6 +12,7 @@ from ...ir.suggestions import suggestion
 from ...ir.types import DType
 from ...passes.manager import Context
 from ..stablehlo.upstream import Upstream, UpstreamError, place_of, walk
+from .legalize import move_channels_last
 from .legalize_calls import CALLS
 from .modules import CompiledModule, compile_parsed, names_of_arguments
 from .pipeline import STABLEHLO, STAGE, main_of
@@ -85,13 +86,14 @@ def read_module(upstream: Upstream, data: bytes) -> Any:
 
 
 def prepare(upstream: Upstream, module: Any, shapes: Shapes) -> None:
-    """Make `main` the only function, with the shapes of arguments that are given, by name. UpstreamError names the
-    first operation that is refused."""
+    """Make `main` the only function, with the shapes of arguments that are given, by name, and channels last.
+    UpstreamError names the first operation that is refused."""
     _check_dialects(upstream, module)
     main = _name_main(upstream, module)
     upstream.run(f"builtin.module({_ALONE})", module)
     _set_shapes(upstream, module, main, shapes)
     walk(module.operation, lambda op: _check(upstream, op))
+    move_channels_last(upstream, module)
 
 
 class ModuleFile:

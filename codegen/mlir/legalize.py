@@ -6,13 +6,15 @@ the rest of the module; `use_scalars` makes it code on elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..stablehlo.upstream import Upstream, UpstreamError, place_of, walk
 from .builder import Builder, Values
 from .legalize_calls import lower_call
+from .legalize_convolutions import lower_convolution
 from .legalize_factorizations import lower_cholesky, lower_triangular_solve
+from .legalize_products import lower_dot_general
 from .legalize_reductions import lower_reduce, lower_reduce_window
 from .legalize_scatter import lower_scatter, lower_select_and_scatter
 from .legalize_sort import lower_sort
@@ -22,13 +24,23 @@ Rule = Callable[[Builder, Any], Values | None]
 
 
 def legalize(upstream: Upstream, module: Any) -> None:
+    """Replace the operations that upstream leaves."""
+    _rewrite(upstream, module, _RULES)
+
+
+def move_channels_last(upstream: Upstream, module: Any) -> None:
+    """Replace the convolutions whose axes have another order than the scheduled one."""
+    _rewrite(upstream, module, {"stablehlo.convolution": lower_convolution})
+
+
+def _rewrite(upstream: Upstream, module: Any, rules: Mapping[str, Rule]) -> None:
     """Replace the operations that have a rule, inner ones first."""
     operations: list[Any] = []
-    walk(module.operation, lambda op: operations.append(op) if op.name in _RULES else None)
+    walk(module.operation, lambda op: operations.append(op) if op.name in rules else None)
     builder = Builder(upstream)
     for op in reversed(operations):
         with upstream.ir.InsertionPoint(op), op.location:
-            results = _RULES[op.name](builder, op)
+            results = rules[op.name](builder, op)
         if results is not None:
             _replace(op, results)
 
@@ -176,6 +188,7 @@ _RULES: dict[str, Rule] = {
     "stablehlo.while": _lower_while,
     "stablehlo.scatter": lower_scatter,
     "stablehlo.select_and_scatter": lower_select_and_scatter,
+    "stablehlo.dot_general": lower_dot_general,
     "stablehlo.reduce": lower_reduce,
     "stablehlo.reduce_window": lower_reduce_window,
     "stablehlo.sort": lower_sort,

@@ -31,14 +31,18 @@ _ROW_VECTORS, _TILE_VECTORS = 8, 2
 _HANDLE = "!transform.any_op"
 _SCRIPTED = "transform.with_named_sequence"
 
-_EQUAL_ONES = (
+_EQUAL_ONES = f"transform.apply_cse to %function : {_HANDLE}"
+"""Makes one of equal operations: a producer is computed in a loop once for each operation that reads it, and so would
+be what it reads, and so on."""
+
+_SMALL_BUFFERS = (
     "transform.apply_patterns to %function {",
     "  transform.apply_patterns.canonicalization",
     "  transform.apply_patterns.tensor.fold_tensor_empty",
     f"}} : {_HANDLE}",
-    f"transform.apply_cse to %function : {_HANDLE}",
+    _EQUAL_ONES,
 )
-"""Makes one of equal operations, and small buffers of pieces of large ones."""
+"""Makes small buffers of pieces of large ones."""
 
 _SEQUENCE = """
 module attributes {{transform.with_named_sequence}} {{
@@ -158,8 +162,10 @@ class _Script:
         for each in op.producers if op.reader is None else (op,):
             piece, loop = self._fused(each.tag, loop)
             handles.append((each, piece))
-        if op.producers:  # one that is read twice was computed twice
-            self.lines += _EQUAL_ONES
+            if op.producers:
+                self.lines.append(_EQUAL_ONES)
+        if op.producers:
+            self.lines += _SMALL_BUFFERS
             handles = [(each, self._match(each.tag)) for each, _ in handles]
         for each, handle in handles:
             extents = [piece or n for piece, n in zip([*pieces, *[0] * len(each.extents)], each.extents, strict=False)]

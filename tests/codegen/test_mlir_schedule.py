@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 from mxforge.codegen.driver import compile_graph
 from mxforge.codegen.llvm.target import AVX2
+from mxforge.codegen.mlir.modules import lowered_module
+from mxforge.codegen.mlir.pipeline import SCHEDULED
 from mxforge.codegen.mlir.target import MlirTarget
+from mxforge.codegen.stablehlo.export import stablehlo_text
 from mxforge.ir.dialects.core import Broadcast, Conv, CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Value
 from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
+from mxforge.passes.manager import Context
 from mxforge.runtime.devices import HOST
 
 pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
 
+TARGET = MlirTarget.of(HOST.target_for(2))
 PRODUCTS = [(1, 1, 1), (1, 300, 70), (3, 5, 7), (17, 64, 33), (13, 40, 100), (64, 9, 16), (50, 30, 1)]
 """Rows, inner extent and columns."""
 
@@ -94,6 +99,22 @@ def test_rows(threads: int) -> None:
             results += [b.div(shifted, row(total)), b.mul(centred, row(b.sum(b.mul(centred, centred), (axis,))))]
             results += [b.sum(x, (axis,)), b.max(b.mul(x, x), (axis,)), total]
     compare(b, results, threads)
+
+
+def test_rows_that_are_read_twice_are_computed_once() -> None:
+    """Each step reads the rows of the one before three times, so copies for each reader would be 3 ** steps."""
+
+    def lines(steps: int) -> int:
+        b = CoreBuilder("steps")
+        x = b.input(TensorType((64, 40), DType.F32))
+        for _ in range(steps):
+            greatest = b.add_node(Broadcast((64, 40), (0,)), b.max(x, (1,)))
+            shifted = b.exp(b.sub(x, greatest))
+            x = b.sub(x, b.mul(shifted, b.add_node(Broadcast((64, 40), (0,)), b.sum(shifted, (1,)))))
+        module = lowered_module(stablehlo_text(b.build([x])), SCHEDULED, TARGET, Context(TARGET))
+        return str(module).count("\n")
+
+    assert lines(4) < 4 * lines(1)
 
 
 @pytest.mark.parametrize("threads", [1, 4])
