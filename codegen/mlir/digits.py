@@ -1,4 +1,4 @@
-"""Replaces mathematical operations for which MLIR's lowering loses digits."""
+"""Replaces operations for which the lowering of MLIR or LLVM loses digits."""
 
 from __future__ import annotations
 
@@ -21,6 +21,27 @@ def keep_digits(upstream: Upstream, module: Any) -> None:
             result = _with_float32(_Arithmetic(upstream, op.results[0].type), _REPLACED[op.name], op.operands[0])
         op.results[0].replace_all_uses_with(result)
         op.erase()
+
+
+def widen_bfloats(upstream: Upstream, module: Any) -> None:
+    """Compute with bfloat16 in float32, and round each result. LLVM calls a library for it on some processors."""
+    if "bf16" not in str(module):
+        return
+    for passes in _IN_FLOAT32:
+        upstream.run(f"builtin.module({passes})", module)
+        # With its flag a result that is read in float32 would not be rounded.
+        walk(module.operation, lambda op: _unflag(op) if op.name in ("arith.extf", "arith.truncf") else None)
+
+
+def _unflag(op: Any) -> None:
+    if "fastmath" in op.attributes:
+        del op.attributes["fastmath"]
+
+
+_IN_FLOAT32 = (
+    "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32}",
+    "func.func(math-extend-to-supported-types{target-type=f32 extra-types=f16})",
+)
 
 
 class _Arithmetic:

@@ -14,7 +14,7 @@ from ...passes.manager import Context
 from ..stablehlo.upstream import Upstream, UpstreamError, walk
 from .barriers import add_barriers, remove_barriers
 from .destinations import choose_destinations
-from .digits import keep_digits
+from .digits import keep_digits, widen_bfloats
 from .legalize import legalize, refuse_rest, use_scalars
 from .link import Piece, linked
 from .memory import expand_copies, place_buffers
@@ -46,6 +46,10 @@ def _leave_loops(upstream: Upstream, module: Any, target: MlirTarget) -> None:
     refuse_rest(upstream, module)
     use_scalars(upstream, module)
     keep_digits(upstream, module)
+
+
+def _widen(upstream: Upstream, module: Any, target: MlirTarget) -> None:
+    widen_bfloats(upstream, module)
 
 
 def _protect(upstream: Upstream, module: Any, target: MlirTarget) -> None:
@@ -99,7 +103,8 @@ STAGES = {
         "lower-affine,expand-strided-metadata,lower-affine,arith-expand{include-bf16=true},convert-scf-to-cf,"
         "convert-math-to-llvm,convert-math-to-libm,convert-vector-to-llvm,convert-ub-to-llvm,"
         "finalize-memref-to-llvm,convert-arith-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},"
-        "convert-cf-to-llvm,convert-index-to-llvm,convert-openmp-to-llvm,reconcile-unrealized-casts,canonicalize,cse"
+        "convert-cf-to-llvm,convert-index-to-llvm,convert-openmp-to-llvm,reconcile-unrealized-casts,canonicalize,cse",
+        before=_widen,
     ),
 }
 """How a module is lowered from one stage to the next. StableHLO is the stage before the first."""

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from compiled import TARGETS, compiled, run_program
+from mxforge.codegen.llvm.target import AVX2, CpuTarget
+from mxforge.codegen.mlir.target import MlirTarget
 from mxforge.ir.dialects.core import CoreBuilder, Pointwise, evaluate_graph
 from mxforge.ir.graph import Value
 from mxforge.ir.scalar import ScalarOp, result_dtype
 from mxforge.ir.types import DType, TensorType
+from mxforge.runtime.devices import HOST
 
 pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
 
@@ -107,6 +110,21 @@ def test_every_operation_on_difficult_numbers(dtype: DType) -> None:
         for k in np.flatnonzero(differs(found, expected, limit, op not in ZEROS))[:3]:
             wrong.append(f"{target}: {op.value}{[c[k] for c in columns]} is {found[k]}, not {expected[k]}")
     assert wrong == []
+
+
+@pytest.mark.parametrize("cpu", [HOST.target_for(2), AVX2], ids=lambda cpu: cpu.cpu)
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16])
+def test_each_result_is_rounded(dtype: DType, cpu: CpuTarget) -> None:
+    """Also on processors without instructions for the dtype."""
+    b = CoreBuilder("sums")
+    numbers = np.arange(64, dtype=np.float32) * np.float32(2.0**-11)
+    x = b.cast(b.input(TensorType((64,), DType.F32)), dtype)
+    least = b.sub(b.add(x, 1.0), 1.0)
+    graph = b.build([b.cast(b.mul(b.neg(least), least), DType.F32), b.cast(b.exp(x), DType.F32)])
+    product, power = run_program(compiled(graph, target=MlirTarget.of(cpu)), [numbers])
+    expected = evaluate_graph(graph, [numbers])
+    assert np.array_equal(product, expected[0]) and len(np.unique(product)) < 40
+    np.testing.assert_allclose(power, expected[1], TOLERANCES[dtype])
 
 
 @pytest.mark.parametrize("dtype", DType, ids=lambda d: d.value)
