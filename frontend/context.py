@@ -113,10 +113,8 @@ class Context(metaclass=_MXClassPropertyMetaClass):
         _current.context = self._entered.pop()
 
     def empty_cache(self) -> None:
-        """Return idle memory to the system."""
-        from ..runtime.devices import HOST
-
-        HOST.release_cached()
+        """Return idle memory of the device to the system."""
+        device_of(self).release_cached()
 
 
 def _warn_default_ctx() -> None:
@@ -208,6 +206,8 @@ def device_of(context: Context) -> Device:
 
 
 def _no_gpu(context: Context) -> MXNetError:
+    from ..runtime.devices import unavailable
+
     count = num_gpus()
-    reason = "the CUDA target does not exist yet, and num_gpus() is 0" if not count else f"num_gpus() is {count}"
+    reason = f"num_gpus() is {count}" if count else unavailable("gpu")
     return MXNetError(f"{context!r} cannot be used: {reason}. Use cpu()." + see("compatibility"))

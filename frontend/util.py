@@ -10,7 +10,7 @@ from functools import cache, wraps
 from typing import Any, TypeVar
 
 from .base import c_str, check_call, py_str
-from .context import Context, gpu_memory_info, num_gpus
+from .context import Context, device_of, gpu_memory_info, num_gpus
 
 __all__ = [
     "c_str",
@@ -233,7 +233,12 @@ def get_cuda_compute_capability(ctx: Context) -> int:
     """Ten times the compute capability of a GPU. ValueError for other contexts, OSError without CUDA's driver."""
     if ctx.device_type != "gpu":
         raise ValueError(f"Expecting a gpu context to get cuda compute capability, while received ctx {ctx}")
-    raise OSError("the CUDA target does not exist yet, so no driver is queried")
+    from ..runtime.devices import unavailable
+
+    if not num_gpus():
+        raise OSError(unavailable("gpu"))
+    target: Any = device_of(ctx).target
+    return target.capability
 
 
 _UFUNC_DTYPES = frozenset("int8 uint8 int32 int64 float16 float32 float64".split())

@@ -175,6 +175,10 @@ class Device(Protocol):
         """Wait until all work that was started has finished."""
         ...
 
+    def release_cached(self) -> None:
+        """Return memory that is kept for later requests to the system."""
+        ...
+
     def memory_info(self) -> tuple[int, int]:
         """(free bytes, total bytes) of its memory."""
         ...

@@ -1,7 +1,8 @@
 """The devices of this process: the host, and others by kind and number.
 
-A line of `PROVIDERS` registers a kind: the name of a module that defines `device_count() -> int` and
-`open_device(number) -> Device`. The module is imported when a device of that kind is first requested.
+A line of `PROVIDERS` registers a kind: the name of a module that defines `device_count() -> int`, `open_device(number)
+-> Device`, and `unavailable() -> str`, the reason why there is no device. The module is imported when a device of that
+kind is first requested.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .device import Device
 from .host.device import COMPILED, HostDevice
 from .storage import Storage
 
-__all__ = ["COMPILED", "HOST", "PROVIDERS", "device_count", "open_device", "opened_devices"]
+__all__ = ["COMPILED", "HOST", "PROVIDERS", "device_count", "open_device", "opened_devices", "unavailable"]
 
 HOST = HostDevice()
 """The device of all memory that no other device has."""
@@ -22,7 +23,7 @@ HOST = HostDevice()
 Storage.device = HOST
 
 PROVIDERS: dict[str, str] = {
-    # kind of MXNet's contexts: name of the module
+    "gpu": "mxforge.runtime.cuda.device",
 }
 """By the kind of MXNet's contexts ("gpu"), the name of the module that provides the devices."""
 
@@ -33,6 +34,11 @@ _opening = ForkSafeLock()
 def device_count(kind: str) -> int:
     """The number of devices of a kind; 0 for a kind that is not registered."""
     return _provider(kind).device_count() if kind in PROVIDERS else 0
+
+
+def unavailable(kind: str) -> str:
+    """Why there is no device of a registered kind."""
+    return _provider(kind).unavailable()
 
 
 def open_device(kind: str, number: int) -> Device:

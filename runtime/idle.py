@@ -115,6 +115,13 @@ def _release_excess() -> None:
             program.release()
 
 
+def release_all() -> None:
+    """Release the memory of all programs that do not run, except those exempt for a user."""
+    with _lock:
+        for program in [holder for holder in _holders if not _keepers.get(holder)]:
+            program.release()
+
+
 @contextmanager
 def returned_to_the_system() -> Generator[None]:
     """Let no allocator keep what the body frees: shapes differ, so other programs could not use these blocks."""

@@ -21,6 +21,7 @@ from ..ir.types import DType, TensorType
 from .checks import verify
 from .communicator import combine
 from .device import BoundCall, DeviceAddress, DeviceError, DirectCall, Launcher
+from .errors import out_of_memory
 from .idle import add_allocation, clock
 from .launch_list import BoundLaunch, LaunchList
 from .loaded_program import LoadedProgram
@@ -62,7 +63,14 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         return [(code, tuple(kernels)) for code, kernels in zip(self.program.code, self._code, strict=True)]
 
     def _make_instance(self) -> DeviceInstance:
-        return DeviceInstance(self)
+        return self.make_instance()
+
+    def make_instance(self) -> DeviceInstance:
+        """A new instance. The error for memory that is not available names the program."""
+        try:
+            return DeviceInstance(self)
+        except MemoryError as error:
+            raise out_of_memory(f"{self.program.name}: {error}") from error
 
     def direct_call(self) -> DirectCall:
         """See `Runnable`."""
@@ -313,7 +321,7 @@ class _BoundRuns:
         """A new instance. Prepared memory that was released is prepared again."""
         program = self.loaded.program
         add_allocation(self, self.loaded.instance_bytes)
-        instance = DeviceInstance(self.loaded)
+        instance = self.loaded.make_instance()
         for words, address in self._fixed:
             instance.place(words, address)
         if program.prepare:

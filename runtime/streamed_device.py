@@ -59,6 +59,10 @@ class StreamedDevice(ABC):
     def memory_info(self) -> tuple[int, int]:
         """See `Device`."""
 
+    @abstractmethod
+    def release_cached(self) -> None:
+        """Return memory that the device keeps for later requests to the system."""
+
     # -- what all have
 
     def allocate_zeroed(self, nbytes: int) -> Storage:

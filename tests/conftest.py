@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from order import place
@@ -60,3 +61,18 @@ def simulated_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.importorskip(package)
     monkeypatch.setitem(devices.PROVIDERS, "gpu", "support.simulated_gpu")
     monkeypatch.setattr(devices, "_opened", {})
+
+
+@pytest.fixture
+def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The CUDA driver during the test: a fake one with two GPUs, `mx.gpu(0)` and `mx.gpu(1)`."""
+    for package in ("triton", "ml_dtypes"):
+        pytest.importorskip(package)
+    from mxforge.ir.caches import clear_caches
+    from support.fake_cuda import FakeCuda
+    from support.fake_gpu import install
+
+    fake = FakeCuda()
+    install(monkeypatch, fake)
+    yield fake
+    clear_caches()  # of programs on its devices

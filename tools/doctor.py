@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from .. import mxforge_version
 from ..ir.settings import VARIABLES, read_settings, unknown_variables
 from ..ir.suggestions import see, suggestion
 from ..runtime.cache import DiskCache
-from ..runtime.devices import HOST
+from ..runtime.devices import HOST, device_count, open_device, unavailable
 from .inspect_text import counted, size
 from .schemas.common import Machine
 from .schemas.machine import Cache, DoctorReport, Interpreter, Package
@@ -34,9 +35,8 @@ _OPTIONAL = {
     "matplotlib": "draws plots (pip install mxforge[plot])",
     "shtab": "completes commands in shells (pip install mxforge[completion])",
     "triton": "compiles kernels for GPUs (pip install mxforge[cuda])",
-    "cuda-core": "runs kernels on GPUs (pip install mxforge[cuda])",
+    "cuda-bindings": "runs kernels on GPUs (pip install mxforge[cuda])",
 }
-_DRIVER = Path("/proc/driver/nvidia/version")
 _TOLERANCE = 1e-5
 
 
@@ -52,7 +52,8 @@ def run(options: argparse.Namespace) -> int:
         processor=_processor(problems),
         settings=_settings(problems),
         cache=_cache(problems),
-        gpu=_driver(),
+        gpus=_gpus(problems),
+        no_gpu=None if device_count("gpu") else unavailable("gpu"),
         self_test_seconds=None,
         problems=(),
     )
@@ -82,7 +83,7 @@ def _lines(report: DoctorReport) -> Iterator[str]:
     elif cache.folder is not None:
         entries = counted(cache.entries, "entry", "entries")
         yield f"cache       {cache.folder}, {entries}, {size(cache.bytes)} of at most {size(cache.limit_bytes)}"
-    yield f"GPU         {report.gpu or 'no NVIDIA driver: kernels run on the CPU'}"
+    yield f"GPU         {', '.join(report.gpus) or f'none: {report.no_gpu}'}"
     if report.self_test_seconds is not None:
         yield f"self-test   a convolution and its gradient compiled and ran in {report.self_test_seconds:.2f} s"
     for problem in report.problems:
@@ -137,9 +138,21 @@ def _cache(problems: list[str]) -> Cache:
     return Cache(enabled=cache.enabled, folder=folder, entries=count, bytes=nbytes, limit_bytes=cache.limit)
 
 
-def _driver() -> str | None:
-    """The version of the NVIDIA driver."""
-    return _DRIVER.read_text().splitlines()[0] if _DRIVER.is_file() else None
+def _gpus(problems: list[str]) -> tuple[str, ...]:
+    """The GPUs that can be used. One that cannot be opened is a problem."""
+    gpus: list[str] = []
+    for number in range(device_count("gpu")):
+        try:
+            device = open_device("gpu", number)
+            free, total = device.memory_info()
+        except RuntimeError as error:
+            problems.append(f"gpu({number}) cannot be used: {error}")
+            continue
+        target: Any = device.target
+        gpus.append(f"{device.name} sm_{target.capability}, {size(free)} of {size(total)} free")
+    if gpus and _version("triton") is None:
+        problems.append("kernels for GPUs cannot be compiled without Triton: pip install mxforge[cuda]")
+    return tuple(gpus)
 
 
 def _self_test(problems: list[str]) -> float | None:

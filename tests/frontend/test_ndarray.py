@@ -71,7 +71,7 @@ def test_contexts() -> None:
 
 @pytest.mark.parametrize("use", [lambda: nd.zeros(2, mx.gpu(0)), lambda: nd.zeros(2).as_in_context(mx.gpu(1))])
 def test_a_gpu_is_refused(use: Any) -> None:
-    with pytest.raises(MXNetError, match=r"gpu\(.\) cannot be used: the CUDA target does not exist yet"):
+    with pytest.raises(MXNetError, match=r"gpu\(.\) cannot be used: .*: (pip )?install .* Use cpu\(\)\."):
         use()
 
 

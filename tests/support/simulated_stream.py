@@ -58,7 +58,7 @@ class SimulatedStream:
     def upload(self, target: int, source: np.ndarray[Any, Any]) -> None:
         self.device.require_pinned(source)
         self.uploads += 1
-        self._start(self.device.store, target, source)
+        self._start(self.device.memory.store, target, source)
 
     def download(self, into: np.ndarray[Any, Any], source: int) -> None:
         self.device.require_pinned(into)
@@ -126,13 +126,13 @@ class SimulatedStream:
         self.failure = self.failure or event.stream.failure
 
     def _download(self, into: np.ndarray[Any, Any], source: int) -> None:
-        into[:] = self.device.bytes_at(source, into.size)
+        into[:] = self.device.memory.bytes_at(source, into.size)
 
     def _copy(self, peer: SimulatedGpu, target: int, source: int, nbytes: int) -> None:
-        peer.store(target, self.device.bytes_at(source, nbytes).copy())
+        peer.memory.store(target, self.device.memory.bytes_at(source, nbytes).copy())
 
     def _clear(self, target: int, nbytes: int) -> None:
-        self.device.bytes_at(target, nbytes)[:] = 0
+        self.device.memory.bytes_at(target, nbytes)[:] = 0
 
     def _run(self, launches: LaunchList, words: list[int]) -> None:
         for launch in launches.launches:

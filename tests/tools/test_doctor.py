@@ -76,3 +76,20 @@ def test_the_cache_is_shown_and_emptied(mxforge: Any, monkeypatch: pytest.Monkey
     monkeypatch.setenv("MXFORGE_CACHE_DIR", str(tmp_path / "file"))
     refused = mxforge("cache")
     assert refused.status == 1 and "cannot use" in refused.err
+
+
+def test_a_missing_gpu_is_no_problem(mxforge: Any) -> None:
+    done = mxforge("doctor")
+    assert done.status == 0 and "\nGPU         none: " in done.out and "install" in done.out
+
+
+def test_gpus_are_listed(mxforge: Any, fake_cuda: Any) -> None:
+    lines = mxforge("doctor").out.splitlines()
+    gpus = "GPU         gpu(0) sm_90, 1.00 GiB of 1.00 GiB free, gpu(1) sm_90, 1.00 GiB of 1.00 GiB free"
+    assert [line for line in lines if line.startswith("GPU")] == [gpus]
+
+
+def test_a_gpu_that_cannot_be_used_is_a_problem(mxforge: Any, fake_cuda: Any) -> None:
+    fake_cuda.errors["cuStreamCreate"] = [1]
+    done = mxforge("doctor")
+    assert done.status == 1 and "problem     gpu(0) cannot be used: gpu(0): CUDA_ERROR_INVALID_VALUE" in done.out

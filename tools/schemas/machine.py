@@ -78,7 +78,7 @@ class Cache(Record):
 class DoctorReport(Record):
     """The report of `mxforge doctor --json`."""
 
-    schema: Literal["doctor/1"] = "doctor/1"
+    schema: Literal["doctor/2"] = "doctor/2"
     mxforge: Package
     python: Interpreter
     system: str
@@ -91,8 +91,10 @@ class DoctorReport(Record):
     settings: dict[str, str]
     """Variables of the environment that mxforge or MXNet reads."""
     cache: Cache
-    gpu: str | None
-    """The NVIDIA driver; null: there is none."""
+    gpus: tuple[str, ...]
+    """The NVIDIA GPUs that can be used, with their targets and memory."""
+    no_gpu: str | None
+    """The reason why there is none, and what to install; null: there are GPUs."""
     self_test_seconds: Seconds | None
     """null: the self-test failed, or did not run because of problems."""
     problems: tuple[str, ...]

@@ -1,0 +1,119 @@
+"""The stream of a GPU, and its events."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ...ir.locks import ForkSafeLock
+from .driver import NOT_READY
+from .launches import Launches
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ..launch_list import LaunchList
+    from .device import CudaDevice
+
+    Bytes = npt.NDArray[Any]
+
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: independent of the default stream, which other libraries can use
+_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+_REMEMBERED = 16  # programs that an error can name
+
+
+class CudaEvent:
+    """Implements `Event`. Its handle is used again."""
+
+    __slots__ = ("_device", "handle")
+
+    def __init__(self, device: CudaDevice, handle: Any) -> None:
+        self._device, self.handle = device, handle
+
+    def is_reached(self) -> bool:
+        """See `Event`."""
+        device = self._device
+        device.enter()
+        result = device.driver.cuEventQuery(self.handle)
+        if result[0] == NOT_READY:
+            return False
+        device.check(result)
+        return True
+
+    def synchronise(self) -> None:
+        """See `Event`."""
+        self._device.call("cuEventSynchronize", self.handle)
+
+    def __del__(self) -> None:
+        self._device.idle_events.append(self.handle)
+
+
+class CudaStream:
+    """Implements `Stream`. `recent` are the names of the programs that were started last, since a synchronisation."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        self._device, self.driver = device, device.driver
+        self.handle = device.call("cuStreamCreate", _NON_BLOCKING)
+        self.recent: deque[str] = deque(maxlen=_REMEMBERED)
+        self._running = ForkSafeLock()  # no other list is started between the launches of a list
+
+    def upload(self, target: int, source: Bytes) -> None:
+        """See `Stream`."""
+        self._device.call("cuMemcpyHtoDAsync", target, _address(source), source.nbytes, self.handle)
+
+    def download(self, into: Bytes, source: int) -> None:
+        """See `Stream`."""
+        self._device.call("cuMemcpyDtoHAsync", _address(into), source, into.nbytes, self.handle)
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """See `Stream`."""
+        if nbytes:
+            self._device.call("cuMemcpyDtoDAsync", target, source, nbytes, self.handle)
+
+    def copy_to(self, peer: Any, target: int, source: int, nbytes: int) -> None:
+        """See `Stream`. The driver copies through memory of the host where GPUs cannot access each other."""
+        if nbytes:
+            here = self._device
+            here.call("cuMemcpyPeerAsync", target, peer.context, source, here.context, nbytes, self.handle)
+
+    def clear(self, target: int, nbytes: int) -> None:
+        """See `Stream`."""
+        if nbytes:
+            self._device.call("cuMemsetD8Async", target, 0, nbytes, self.handle)
+
+    def run(self, launches: LaunchList) -> None:
+        """See `Stream`."""
+        self._device.enter()
+        self.recent.append(launches.program.name)
+        kept: Launches | None = launches.kept
+        if kept is None:
+            kept = launches.kept = Launches(self._device, self.handle, launches)
+        with self._running:
+            kept.run()
+
+    def record(self) -> CudaEvent:
+        """See `Stream`."""
+        device = self._device
+        try:
+            handle = device.idle_events.pop()
+        except IndexError:
+            handle = device.call("cuEventCreate", _NO_TIMING)
+        event = CudaEvent(device, handle)
+        device.call("cuEventRecord", handle, self.handle)
+        return event
+
+    def wait(self, event: CudaEvent) -> None:
+        """See `Stream`."""
+        self._device.call("cuStreamWaitEvent", self.handle, event.handle, 0)
+
+    def synchronise(self) -> None:
+        """See `Stream`. Then what no work uses any more is destroyed."""
+        unused = self._device.take_unused()
+        self._device.call("cuStreamSynchronize", self.handle)
+        self.recent.clear()
+        for name, handle in unused:
+            self._device.call(name, handle)
+
+
+def _address(content: Bytes) -> int:
+    return content.__array_interface__["data"][0]
