@@ -1,6 +1,6 @@
 """Helpers for tests of code generation: compile graphs for this machine, and compare them with the interpreter.
 
-With MXFORGE_TARGET=mlir they compile through upstream MLIR.
+With MXFORGE_TARGET=mlir they compile through upstream MLIR, with MXFORGE_TARGET=gpu for a simulated GPU.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from mxforge.codegen.driver import compile_graph
-from mxforge.codegen.llvm.target import CpuTarget
+from mxforge.codegen.target import Target
 from mxforge.ir.dialects.core import evaluate_graph
 from mxforge.ir.graph import Graph
 from mxforge.ir.program import Launch, Program, Step
@@ -24,19 +24,25 @@ from mxforge.runtime.host.machine import host_target
 Array = npt.NDArray[Any]
 
 
-def compiled(graph: Graph, options: Options | None = None, target: CpuTarget | None = None) -> Program:
+def compiled(graph: Graph, options: Options | None = None, target: Target | None = None) -> Program:
     """The program of a graph, for this machine and two threads or another target."""
     return compile_graph(graph, target or TARGETS[settings().target](), options)
 
 
-def _mlir_target() -> CpuTarget:
+def _mlir_target() -> Target:
     from mxforge.codegen.mlir.target import MlirTarget
 
     return MlirTarget.of(host_target(2))
 
 
-TARGETS: dict[str, Callable[[], CpuTarget]] = {"cpu": lambda: host_target(2), "mlir": _mlir_target}
-"""The targets of the settings that compile for this machine."""
+def _gpu_target() -> Target:
+    from support.simulated_gpu import TARGET
+
+    return TARGET
+
+
+TARGETS: dict[str, Callable[[], Target]] = {"cpu": lambda: host_target(2), "mlir": _mlir_target, "gpu": _gpu_target}
+"""The targets whose programs `run_program` and `run_on_gpu` run."""
 
 
 def launches_of(steps: Iterable[Step]) -> list[Launch]:
@@ -62,6 +68,8 @@ def guarded(type: TensorType) -> tuple[Array, Array]:
 def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
     """The results of a program, then the new values of its state. It runs twice on one executable, so that stale memory
     changes results. AssertionError if it writes outside of an output."""
+    if settings().target == "gpu":
+        return run_on_gpu(program, arrays)
     executable = Executable(program)
     inputs: list[Array] = []
     outputs: list[Array] = []
@@ -77,6 +85,26 @@ def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
             beside = np.concatenate([memory[:start], memory[start + y.nbytes :]])
             assert (beside == 0xAB).all(), f"{program.name} writes outside of an output"
     return [*outputs, *(inputs[i] for i in program.state)]
+
+
+def run_on_gpu(program: Program, arrays: Sequence[Array]) -> list[Array]:
+    """The results of a program on a simulated GPU, as of `run_program`. BadAddress if it writes outside of an output.
+    A fresh device has the program, so that nothing of others is reused."""
+    from support.simulated_gpu import SimulatedGpu
+
+    device = SimulatedGpu(0)
+    loaded = device.load(program)
+    blocks = [device.allocate(x.nbytes) for x in arrays]
+    results = [device.allocate(t.nbytes) for t in program.results]
+    for _ in range(2):
+        for block, x in zip(blocks, arrays, strict=True):
+            device.write(block.address, np.ascontiguousarray(x))
+        loaded.run([b.address for b in blocks], [b.address for b in results])
+    types = [*program.results, *(program.inputs[i] for i in program.state)]
+    found = [np.empty(t.shape, t.dtype.numpy) for t in types]
+    for block, into in zip([*results, *(blocks[i] for i in program.state)], found, strict=True):
+        device.read(block.address, into)
+    return found
 
 
 def check(

@@ -8,9 +8,8 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 from mxforge.ir.caches import clear_caches
-from mxforge.runtime.host.threads import get_num_threads
 from random_gradient_programs import GradientProgram, arrays
-from random_program_forms import with_one_thread
+from random_program_forms import has_threads, with_one_thread
 from random_programs import Array
 
 Results = list[Array]
@@ -53,7 +52,7 @@ def check(program: GradientProgram) -> None:
             compare(program, name, first)
             run(other)
             same_bits(program, name, first, run(program))
-        if get_num_threads() > 1:
+        if has_threads():
             name, run = forms(program)[program.seed % 4]
             compare(program, f"{name}, one thread", with_one_thread(lambda: run(program)))
         _check_resized(program)
@@ -149,7 +148,7 @@ def bound(program: GradientProgram) -> Form:
     used = group.list_arguments()
     requests = dict(zip(names, program.requests, strict=True))
     executor = group.bind(
-        mx.cpu(),
+        mx.current_context(),
         {n: held[n] for n in used},
         {n: gradients[n] for n in used if requests[n] != "null"},
         {n: requests[n] for n in used},
@@ -199,7 +198,7 @@ def module(program: GradientProgram, number: int) -> Form:
         output._set_attr(__layout__="C")
     requests = dict(zip(names, program.requests, strict=True))
     data, x = names[number], program.inputs[number]
-    net = mx.mod.Module(group, data_names=[data], label_names=None)
+    net = mx.mod.Module(group, [data], None, context=mx.current_context())
     net.bind(
         [mx.io.DataDesc(data, x.shape, x.dtype)],
         inputs_need_grad=requests[data] != "null",

@@ -43,7 +43,7 @@ def _check(program: Program, mode: str) -> None:
         first = run()
         compare(program, name, first)
         same_bits(name, first, run())
-        if get_num_threads() > 1:
+        if has_threads():
             compare(program, f"{name}, one thread", with_one_thread(run))
     _check_resized(program, mode)
 
@@ -96,7 +96,7 @@ def bound(program: Program) -> Form:
     variables = [mx.sym.var(n, shape=x.shape, dtype=x.dtype) for n, x in zip(names, program.inputs, strict=True)]
     group = mx.sym.Group(program.run(mx.sym, variables))
     given = dict(zip(names, arrays(program.inputs), strict=True))
-    executor = group.bind(mx.cpu(), {n: given[n] for n in group.list_arguments()})
+    executor = group.bind(mx.current_context(), {n: given[n] for n in group.list_arguments()})
     return lambda: [y.asnumpy() for y in executor.forward(is_train=False)]
 
 
@@ -108,6 +108,11 @@ def cached(program: Program) -> Form:
         return bound(program)()
 
     return run
+
+
+def has_threads() -> bool:
+    """Whether several threads compute the results."""
+    return mx.current_context().device_type == "cpu" and get_num_threads() > 1
 
 
 def with_one_thread(run: Form) -> Results:

@@ -6,8 +6,8 @@
 Each program runs eagerly, in a hybridized block, in a bound executor, and bound again from the disk cache: each twice,
 then with one thread. With `--gradients` the programs have backward passes, and run in a Module too; the reference
 target computes in float64 then, and finite differences check its gradients. `--target mlir` compiles through upstream
-MLIR. MXFORGE_CPU=x86-64-v3 compiles for processors without AVX-512. A program that fails is printed with its seed;
-`--first SEED --count 1` repeats it. The exit status is 1 if any failed.
+MLIR, `--target gpu` runs on a simulated GPU. MXFORGE_CPU=x86-64-v3 compiles for processors without AVX-512. A program
+that fails is printed with its seed; `--first SEED --count 1` repeats it. The exit status is 1 if any failed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+SIMULATED = "MXFORGE_TESTS_ON_SIMULATED_GPU"
+"""The variable with which the processes that run programs use a simulated GPU."""
 PROGRESS = 500
 """After how many programs a line reports how many failed."""
 
@@ -70,7 +72,7 @@ def _maker(gradients: bool) -> Callable[[int], object]:
     return make
 
 
-def _checker(gradients: bool) -> Callable[[Any], None]:
+def checker(gradients: bool) -> Callable[[Any], None]:
     """The function that runs a program in every form."""
     if gradients:
         from random_gradient_forms import check as check_with_gradients
@@ -81,9 +83,20 @@ def _checker(gradients: bool) -> Callable[[Any], None]:
     return check
 
 
+def _on_simulated_gpu() -> None:
+    """Make the current context of this thread a simulated GPU. The host keeps its own target."""
+    import mxforge as mx
+    from mxforge.runtime import devices
+
+    devices.PROVIDERS["gpu"] = "support.simulated_gpu"
+    mx.gpu(0).__enter__()
+
+
 def _check(first: int, count: int, gradients: bool) -> int:
     """Run the programs in this process; prints each seed before its run, and failures."""
-    check = _checker(gradients)
+    if os.environ.get(SIMULATED):
+        _on_simulated_gpu()
+    check = checker(gradients)
     failed = 0
     for seed, program in enumerate(reference_programs(first, count, gradients=gradients), first):
         print(f"seed {seed}", flush=True)
@@ -139,13 +152,17 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1000, help="how many programs")
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--target", choices=("cpu", "mlir"), help="as MXFORGE_TARGET, which is the default")
+    parser.add_argument(
+        "--target", choices=("cpu", "mlir", "gpu"), help="gpu is a simulated one; default: MXFORGE_TARGET"
+    )
     parser.add_argument("--gradients", action="store_true", help="programs with backward passes")
     parser.add_argument("--make", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.filterwarnings("ignore", ".* is not used by any computation")
-    if options.target:
+    if options.target == "gpu":
+        os.environ.update({SIMULATED: "1", "MXFORGE_COMPILE_PROCESSES": "1"})
+    elif options.target:
         os.environ["MXFORGE_TARGET"] = options.target
     if options.make:
         _make(options.first, options.count, options.gradients)

@@ -3,7 +3,9 @@
     python tests/run_recorded_calls.py --target mlir --processes 2
     python tests/run_recorded_calls.py --target mlir BatchNorm Pooling
 
-All calls of an operator are one program, and all its gradients two. `--target mlir` compiles through upstream MLIR.
+All calls of an operator are one program, and all its gradients two. `--target mlir` compiles through upstream MLIR,
+`--target gpu` for a simulated GPU. With `--any-extents` the calls have the kernels of eager calls, which take extents
+as arguments.
 Each operator runs in a process of its own, so that a crash is a failure of the operator. The exit status is 1 if any
 failed.
 """
@@ -28,7 +30,7 @@ from typing import NamedTuple
 if __name__ == "__main__":
     sys.path.append(str(Path(__file__).resolve().parent / "data"))
 
-from compiled import compiled, run_program
+from compiled import TARGETS, compiled, run_program
 from differences import WRONG_IN_MXNET, other_result
 from goldens import Golden, Gradient, gradient_goldens, operator_goldens, swept_goldens, swept_gradients
 from mxforge.passes.manager import Options
@@ -47,19 +49,20 @@ class Work(NamedTuple):
     run: Callable[[], list[str]]
 
 
-def works() -> list[Work]:
-    """The calls of each operator and mode, and the gradients of each operator."""
+def works(static: bool = True) -> list[Work]:
+    """The calls of each operator and mode, and the gradients of each operator; without `static` calls alone, for any
+    extents."""
     calls: dict[tuple[str, bool], list[Golden]] = defaultdict(list)
     for golden in (*operator_goldens(), *swept_goldens()):
         if not (is_refused(golden) or other_result(golden) or str(golden) in WRONG_IN_MXNET):
             calls[golden.op, golden.train].append(golden)
     gradients: dict[str, list[Gradient]] = defaultdict(list)
-    for gradient in chain(gradient_goldens(), *swept_gradients().values()):
+    for gradient in chain(gradient_goldens(), *swept_gradients().values()) if static else ():
         if is_compared(gradient):
             gradients[gradient.op].append(gradient)
     return [
         *(
-            Work(f"{op}{' in training mode' * train}", len(listed), partial(_differences, listed, train))
+            Work(f"{op}{' in training mode' * train}", len(listed), partial(_differences, listed, train, static))
             for (op, train), listed in calls.items()
         ),
         *(
@@ -69,9 +72,9 @@ def works() -> list[Work]:
     ]
 
 
-def _differences(calls: Sequence[Golden], train: bool) -> list[str]:
+def _differences(calls: Sequence[Golden], train: bool, static: bool) -> list[str]:
     joined = together("calls", calls, train, updates=True)
-    return joined.differences(run_program(compiled(joined.graph, Options(training=train)), joined.inputs))
+    return joined.differences(run_program(compiled(joined.graph, Options(train, static)), joined.inputs))
 
 
 def _send(work: Work, sender: Connection) -> None:
@@ -106,13 +109,16 @@ def results(works: Sequence[Work], processes: int) -> Iterator[tuple[Work, list[
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("operators", nargs="*", help="only these")
-    parser.add_argument("--target", choices=("cpu", "mlir"), help="as MXFORGE_TARGET, which is the default")
+    parser.add_argument("--target", choices=TARGETS, help="as MXFORGE_TARGET, which is the default")
+    parser.add_argument("--any-extents", action="store_true", help="the kernels of eager calls")
     parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
     if options.target:
-        os.environ["MXFORGE_TARGET"] = options.target
+        os.environ.update(MXFORGE_TARGET=options.target, MXFORGE_COMPILE_PROCESSES="1")
     warnings.simplefilter("ignore")
-    chosen = [w for w in works() if not options.operators or w.name.split()[-1] in options.operators]
+    chosen = [
+        w for w in works(not options.any_extents) if not options.operators or w.name.split()[-1] in options.operators
+    ]
     failed = 0
     for number, (work, wrong) in enumerate(results(chosen, options.processes), 1):
         failed += len(wrong)

@@ -6,24 +6,23 @@ mlir` any number of random programs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from compiled import TARGETS, compiled, run_program
-from differences import WRONG_IN_MXNET, other_result
-from goldens import Golden, Gradient, gradient_goldens, operator_goldens, swept_goldens, swept_gradients
+from goldens import Golden, Gradient
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph
 from mxforge.passes.manager import Options
 from random_graphs import random_graph
-from recorded_gradients import differences, is_compared
-from sweeps import is_refused, together
+from recorded_gradients import differences
+from recorded_samples import CALLS, GRADIENTS, TRAINED, parts
+from sweeps import together
 
 pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is not installed")
 
-Case = TypeVar("Case", Golden, Gradient)
 Array = np.ndarray[Any, Any]
 
 LARGE = (
@@ -39,32 +38,15 @@ LARGE = (
 """Operators whose programs take LLVM seconds to compile."""
 
 
+SMALL_CALLS = [g for g in CALLS if g.op not in LARGE]
+SMALL_GRADIENTS = [g for g in GRADIENTS if g.op not in LARGE]
+
+
 def run(graph: Graph, arrays: Sequence[Array], options: Options | None = None) -> list[Array]:
     return run_program(compiled(graph, options, TARGETS["mlir"]()), arrays)
 
 
-def sample(cases: Iterator[Case]) -> list[Case]:
-    """The first case of each operator whose programs are small."""
-    first: dict[str, Case] = {}
-    for case in cases:
-        first.setdefault(case.op, case)
-    return [case for op, case in first.items() if op not in LARGE]
-
-
-def parts(cases: list[Case], size: int) -> list[list[Case]]:
-    """The cases in parts of a program each. Neighbours in the list are in different parts."""
-    count = -(-len(cases) // size)
-    return [cases[i::count] for i in range(count)]
-
-
-CALLS = sample(g for g in swept_goldens() if not is_refused(g) and not other_result(g))
-TRAINED = [g for g in operator_goldens() if g.train and str(g) not in WRONG_IN_MXNET]
-GRADIENTS = sample(
-    g for g in (*gradient_goldens(), *(g for gs in swept_gradients().values() for g in gs)) if is_compared(g)
-)
-
-
-@pytest.mark.parametrize("calls", parts(CALLS, 70), ids=lambda calls: calls[0].op)
+@pytest.mark.parametrize("calls", parts(SMALL_CALLS, 70), ids=lambda calls: calls[0].op)
 def test_recorded_calls(calls: list[Golden]) -> None:
     joined = together("calls", calls)
     assert joined.differences(run(joined.graph, joined.inputs)) == []
@@ -75,7 +57,7 @@ def test_recorded_calls_in_training_mode() -> None:
     assert joined.differences(run(joined.graph, joined.inputs, Options(training=True))) == []
 
 
-@pytest.mark.parametrize("gradients", parts(GRADIENTS, 40), ids=lambda gradients: gradients[0].op)
+@pytest.mark.parametrize("gradients", parts(SMALL_GRADIENTS, 40), ids=lambda gradients: gradients[0].op)
 def test_recorded_gradients(gradients: list[Gradient]) -> None:
     assert differences(gradients, run) == []
 

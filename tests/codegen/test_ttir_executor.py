@@ -48,3 +48,13 @@ def test_masked_lanes_may_point_anywhere() -> None:
 def test_unknown_operation_is_named() -> None:
     with pytest.raises(NotImplementedError, match=r"tt\.unheard_of"):
         run_ttir(COPY.replace("tt.get_program_id", "tt.unheard_of"), 1, [np.zeros(8, np.float32)] * 2 + [8])
+
+
+def test_a_constant_truth_value_has_no_type() -> None:
+    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    text = COPY.replace("%m = arith", "%yes = arith.constant true loc(#loc1)\n    %m = arith")
+    text = text.replace("%m, %zero", "%all, %zero").replace(
+        "%p = tt", "%all = tt.splat %yes : i1 -> tensor<4xi1>\n    %p = tt"
+    )
+    run_ttir(text, 2, [x, y, 6])
+    np.testing.assert_array_equal(y, x)

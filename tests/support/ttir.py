@@ -167,12 +167,12 @@ def _signed_like(x: Any, like: Any) -> Any:
 def _constant(op: Op, args: list[Any]) -> Any:
     text = re.sub(r"\s*\{[^}]*\}", "", op.text).strip()
     text = text.removeprefix("dense<").removesuffix(">")
-    if text.startswith("0x") and op.type.element[0] in "fb":
-        bits = op.type.dtype.itemsize * 8
-        value = np.array(int(text, 16), f"u{bits // 8}").view(op.type.dtype)
+    dtype = DTYPES[op.type.element or "i1"]  # `true` and `false` have no type
+    if text.startswith("0x") and dtype.kind != "i":
+        value = np.array(int(text, 16), f"u{dtype.itemsize}").view(dtype)
     else:
         value = np.array(float(text) if "." in text else int({"true": "1", "false": "0"}.get(text, text)))
-    return np.full(op.type.shape, value.astype(op.type.dtype))
+    return np.full(op.type.shape, value.astype(dtype))
 
 
 def _reshaped(change: Callable[[Op, np.ndarray], np.ndarray]) -> Rule:

@@ -1,0 +1,47 @@
+"""Recorded calls and recorded gradients on a simulated GPU, many of them in one program.
+
+`tests/run_recorded_calls.py --target gpu` runs all of them, and `tests/run_random_programs.py --target gpu` any number
+of random programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed: pip install mxforge[cuda]")
+
+from compiled import TARGETS, compiled, run_on_gpu
+from goldens import Gradient
+from mxforge.ir.graph import Graph
+from mxforge.passes.manager import Options
+from recorded_gradients import differences
+from recorded_samples import CALLS, GRADIENTS, TRAINED, parts
+from sweeps import together
+
+Array = np.ndarray[Any, Any]
+CALL_PARTS = parts(CALLS, -(-len(CALLS) // 4))
+
+
+def run(graph: Graph, arrays: Sequence[Array], options: Options | None = None) -> list[Array]:
+    return run_on_gpu(compiled(graph, options, TARGETS["gpu"]()), arrays)
+
+
+@pytest.mark.parametrize("static", [True, False], ids=["static", "any-extents"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_recorded_calls(number: int, static: bool) -> None:
+    joined = together("calls", CALL_PARTS[2 * number + static])
+    assert joined.differences(run(joined.graph, joined.inputs, Options(static_shape=static))) == []
+
+
+def test_recorded_calls_in_training_mode() -> None:
+    joined = together("calls", TRAINED, training=True, updates=True)
+    assert joined.differences(run(joined.graph, joined.inputs, Options(training=True))) == []
+
+
+@pytest.mark.parametrize("gradients", parts(GRADIENTS, 40)[::2], ids=lambda gradients: gradients[0].op)
+def test_recorded_gradients(gradients: list[Gradient]) -> None:
+    assert differences(gradients, run) == []
