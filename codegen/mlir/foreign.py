@@ -12,8 +12,8 @@ from ...ir.suggestions import suggestion
 from ...ir.types import DType
 from ...passes.manager import Context
 from ..stablehlo.upstream import Upstream, UpstreamError, place_of, walk
-from .legalize import move_channels_last
-from .legalize_calls import CALLS
+from .legalize.calls import CALLS
+from .legalize.rules import move_channels_last
 from .modules import CompiledModule, compile_parsed, names_of_arguments
 from .pipeline import STABLEHLO, STAGE, main_of
 from .target import MlirTarget

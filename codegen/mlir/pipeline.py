@@ -15,7 +15,7 @@ from ..stablehlo.upstream import Upstream, UpstreamError, walk
 from .barriers import add_barriers, remove_barriers
 from .destinations import choose_destinations
 from .digits import keep_digits, widen_bfloats
-from .legalize import legalize, refuse_rest, use_scalars
+from .legalize.rules import legalize, refuse_rest, use_scalars
 from .link import Piece, linked
 from .memory import expand_copies, place_buffers
 from .operations import CONTRACTIONS

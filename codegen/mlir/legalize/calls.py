@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...ir.dialects.core import LQ, LU, Primitive, SymmetricEigen
-from ...ir.types import DType, TensorType
-from ..stablehlo.upstream import UpstreamError, place_of
+from ....ir.dialects.core import LQ, LU, Primitive, SymmetricEigen
+from ....ir.types import DType, TensorType
+from ...stablehlo.upstream import UpstreamError, place_of
 from .builder import Builder, Values
 from .floats import Floats
 

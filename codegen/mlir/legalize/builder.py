@@ -7,8 +7,8 @@ from functools import reduce
 from importlib import import_module
 from typing import Any
 
-from ..stablehlo.upstream import Upstream
-from .destinations import new_buffer
+from ...stablehlo.upstream import Upstream
+from ..destinations import new_buffer
 
 Values = Sequence[Any]
 

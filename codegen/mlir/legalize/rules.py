@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..stablehlo.upstream import Upstream, UpstreamError, place_of, walk
+from ...stablehlo.upstream import Upstream, UpstreamError, place_of, walk
 from .builder import Builder, Values
-from .legalize_calls import lower_call
-from .legalize_convolutions import lower_convolution
-from .legalize_factorizations import lower_cholesky, lower_triangular_solve
-from .legalize_products import lower_dot_general
-from .legalize_reductions import lower_reduce, lower_reduce_window
-from .legalize_scatter import lower_scatter, lower_select_and_scatter
-from .legalize_sort import lower_sort
+from .calls import lower_call
+from .convolutions import lower_convolution
+from .factorizations import lower_cholesky, lower_triangular_solve
+from .products import lower_dot_general
+from .reductions import lower_reduce, lower_reduce_window
+from .scatter import lower_scatter, lower_select_and_scatter
+from .sort import lower_sort
 
 Rule = Callable[[Builder, Any], Values | None]
 """What replaces the results of an operation; None if upstream lowers it."""
