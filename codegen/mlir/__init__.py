@@ -7,7 +7,7 @@ modules, constants                      programs of modules of a user; large con
 foreign                                 StableHLO files of other tools: what they must be, and what is refused
 pipeline                                the stages of a module: StableHLO, linalg, buffers, loops, the LLVM dialect
 legalize                                what upstream does not lower to linalg
-digits                                  log(1 + x) and exp(x) - 1 without loss of digits
+digits, windows                         exact lowering: small numbers, bfloat16, elements that no window reads
 operations, schedule, fills, barriers   tiles, vectors and parallel pieces, by scripts of the transform dialect
 destinations, memory                    where bufferization stores tensors, and buffers in the workspace of a launch
 link, math, numbers, objects            LLVM IR: parallel loops on the thread pool, mathematical functions, objects

@@ -20,6 +20,7 @@ from .link import Piece, linked
 from .memory import expand_copies, place_buffers
 from .operations import CONTRACTIONS
 from .schedule import schedule, schedule_moves
+from .windows import cut_windows
 
 if TYPE_CHECKING:
     from .target import MlirTarget
@@ -53,6 +54,7 @@ def _widen(upstream: Upstream, module: Any, target: MlirTarget) -> None:
 
 
 def _protect(upstream: Upstream, module: Any, target: MlirTarget) -> None:
+    cut_windows(upstream, module)
     add_barriers(upstream, module, CONTRACTIONS)
 
 

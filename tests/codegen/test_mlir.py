@@ -11,6 +11,7 @@ from mxforge.codegen.driver import compile_graph
 from mxforge.codegen.mlir.target import MlirTarget
 from mxforge.ir.dialects.core import Call, CoreBuilder, SymmetricEigen, evaluate_graph
 from mxforge.ir.graph import Graph
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.runtime.devices import HOST
@@ -63,6 +64,20 @@ def test_arrays_without_elements() -> None:
     arrays = np.zeros((2, 0, 3), np.float32), np.ones((2, 3), np.float32)
     for result, expected in zip(run(graph, *arrays), evaluate_graph(graph, arrays), strict=True):
         np.testing.assert_allclose(result, expected, 1e-6)
+
+
+@pytest.mark.parametrize("extent", [2, 3, 4, 5])
+def test_windows_with_rests(extent: int) -> None:
+    """The axis has one window or two, and elements that no window reads."""
+    b = CoreBuilder("windows")
+    x = b.input(TensorType((2, 5, extent), DType.F32))
+    sizes = (1, 1, 2), (1, 1, 2), ((0, 0),) * 3
+    pooled = [b.reduce_window(op, x, *sizes) for op in (ReduceOp.ADD, ReduceOp.MAX)]
+    w = b.constant(np.arange(10, dtype=np.float32).reshape(5, 1, 2))
+    graph = b.build([*pooled, b.conv(x, w, (2,), ((0, 0),), groups=5)])
+    array = np.random.default_rng(0).normal(size=(2, 5, extent)).astype(np.float32)
+    for result, expected in zip(run(graph, array), evaluate_graph(graph, [array]), strict=True):
+        np.testing.assert_allclose(result, expected, 1e-5, 1e-5)
 
 
 def test_minima_of_integers_in_parallel_loops() -> None:
