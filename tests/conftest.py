@@ -24,6 +24,8 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the cache of the 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden texts of emitted code anew")
+    kinds, text = ("simulated", "fake", "hardware"), "GPUs of tests: simulated, of a fake CUDA driver, or real ones"
+    parser.addoption("--gpus", choices=kinds, default="simulated", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,7 +34,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "any_processor: the vector width makes no difference")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Orders tests. With the option --gpus only those of GPUs run."""
+    if config.getoption("--gpus") != "simulated":
+        items[:] = [item for item in items if "simulated_gpus" in getattr(item, "fixturenames", ())]
     items.sort(key=lambda item: place(item.path.relative_to(TESTS).as_posix()))
 
 
@@ -53,14 +58,24 @@ def few_objects_to_traverse() -> Iterator[None]:
 
 
 @pytest.fixture
-def simulated_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two simulated GPUs, `mx.gpu(0)` and `mx.gpu(1)`, during the test."""
+def simulated_gpus(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Two GPUs, `mx.gpu(0)` and `mx.gpu(1)`, during the test: simulated ones, or those of the option --gpus."""
     from mxforge.runtime import devices
 
     for package in ("triton", "ml_dtypes"):  # in the development dependencies; the tests of other Pythons have neither
         pytest.importorskip(package)
-    monkeypatch.setitem(devices.PROVIDERS, "gpu", "support.simulated_gpu")
+    kind = request.config.getoption("--gpus")
+    monkeypatch.setitem(devices.PROVIDERS, "gpu", f"support.{kind}_gpu")
     monkeypatch.setattr(devices, "_opened", {})
+    if kind == "fake":
+        from support.fake_gpu import use_one_driver
+
+        use_one_driver(monkeypatch)
+    yield
+    if kind == "hardware":
+        from support.hardware_gpu import end_if_lost
+
+        end_if_lost()
 
 
 @pytest.fixture

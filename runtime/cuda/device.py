@@ -58,7 +58,7 @@ class CudaDevice(StreamedDevice):
         self._target = self._make_target()
         self._pool = self._make_pool()
         self.memory = DeviceMemory(self)
-        super().__init__(self.name, CudaStream(self))
+        super().__init__(self.name, self._make_stream())
 
     def _make_target(self) -> GpuTarget:
         attribute, of = self.driver.CUdevice_attribute, self._attribute
@@ -66,6 +66,9 @@ class CudaDevice(StreamedDevice):
         minor = of(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
         shared = of(attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
         return GpuTarget(10 * major + minor, shared, of(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))
+
+    def _make_stream(self) -> CudaStream:
+        return CudaStream(self)
 
     def _attribute(self, which: Any) -> int:
         return int(self.call("cuDeviceGetAttribute", which, self.ordinal))

@@ -69,7 +69,9 @@ class Launches:
         else:
             self._has_run = True
             for launch, pointers in zip(self._launches, self._pointers, strict=True):
-                self._device.check(self._start(launch, pointers), self.name_of(launch))
+                result = self._start(launch, pointers)
+                if result[0]:
+                    self._device.check(result, self.name_of(launch))
 
     def _start(self, launch: BoundLaunch, pointers: Any) -> Any:
         driver, kernel, size = self._device.driver, launch.kernel, launch.size

@@ -6,27 +6,28 @@ import sys
 from dataclasses import replace
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mxforge.codegen.triton.kernel_code import KernelCode
 from mxforge.codegen.triton.target import GpuTarget
 from mxforge.ir.caches import clear_caches
 from mxforge.runtime import devices, idle
 from mxforge.runtime.cuda import device, driver
-from mxforge.runtime.cuda.device import CudaDevice, device_count, unavailable
+from mxforge.runtime.cuda.device import device_count, unavailable
 
+from .counted_gpu import CountedGpu
 from .fake_cuda import FakeCuda
 
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["ADDED", "FakeGpu", "device_count", "install", "open_device", "unavailable"]
+__all__ = ["ADDED", "FakeGpu", "device_count", "install", "open_device", "unavailable", "use_one_driver"]
 
 ADDED = 2
 """The parameters that Triton adds to those of a kernel."""
 
 
-class FakeGpu(CudaDevice):
+class FakeGpu(CountedGpu):
     """A device of the fake driver."""
 
     def _make_target(self) -> GpuTarget:
@@ -36,8 +37,32 @@ class FakeGpu(CudaDevice):
         return len(kernel.parameters) + ADDED
 
 
+_kept: dict[int, FakeGpu] = {}
+_one: list[FakeCuda] = []
+
+
 def open_device(number: int) -> FakeGpu:
-    return FakeGpu(number)
+    """A new device; the one of the tests before if they use one driver."""
+    if not _one or driver._state.module is not _one[0]:
+        return FakeGpu(number)
+    if number not in _kept:
+        _kept[number] = FakeGpu(number)
+    return _kept[number]
+
+
+def use_one_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all tests use the same driver and devices, until one of them breaks it: programs stay compiled."""
+    if not _one or _one[0].lost:
+        _kept.clear()
+        clear_caches()
+        _one[:] = [FakeCuda()]
+        _state.append(driver._State())
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", cast(ModuleType, _one[0]))
+    monkeypatch.setattr(driver, "_state", _state[-1])
+    monkeypatch.setattr(device, "_found", cache(device._found.__wrapped__))
+
+
+_state: list[Any] = []
 
 
 def install(monkeypatch: pytest.MonkeyPatch, fake: FakeCuda) -> None:
