@@ -65,10 +65,10 @@ def generalize(kernel: Kernel, kept_strides: Sequence[int]) -> GeneralKernel | N
     """The shape-free form of a kernel; None if its code depends on shapes: contractions, masks, blocked layouts,
     reductions over different axes. `kept_strides` stay constants if the operation itself has them, because the target
     has code for them."""
-    if contracts(kernel):
+    if contracts(kernel) or any(b.layout for b in kernel.buffers):
         return None
     nest = build_nest(hoist_reductions(kernel))
-    if nest.guard or any(b.layout for b in kernel.buffers) or any(a.bounds for a in nest.accesses.values()):
+    if nest.guard or any(a.bounds for a in nest.accesses.values()):
         return None
     try:
         return _Generalizer(kernel, nest, kept_strides).run()
