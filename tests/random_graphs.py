@@ -226,3 +226,12 @@ def random_graph(seed: int, size: int = 30) -> tuple[Graph, list[np.ndarray]]:
     maker = Maker(seed)
     graph = maker.graph(size)
     return graph, maker.inputs
+
+
+def joined_graphs(seeds: range) -> tuple[Graph, list[np.ndarray]]:
+    """The random graphs of these seeds as one graph, and its inputs."""
+    b = CoreBuilder("random")
+    graphs = [random_graph(seed) for seed in seeds]
+    operands = [[b.input(v.type) for v in graph.inputs] for graph, _ in graphs]
+    outputs = [y for (graph, _), xs in zip(graphs, operands, strict=True) for y in b.inline(graph, xs)]
+    return b.build(outputs), [x for _, arrays in graphs for x in arrays]

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from compiled import TARGETS, compiled, run_program
 from goldens import Golden, Gradient
-from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
+from mxforge.ir.dialects.core import evaluate_graph
 from mxforge.ir.graph import Graph
 from mxforge.passes.manager import Options
-from random_graphs import random_graph
+from random_graphs import joined_graphs
 from recorded_gradients import differences
 from recorded_samples import CALLS, GRADIENTS, TRAINED, parts
 from sweeps import together
@@ -65,11 +65,6 @@ def test_recorded_gradients(gradients: list[Gradient]) -> None:
 @pytest.mark.parametrize("seed", [0, 10])
 def test_random_graphs(seed: int) -> None:
     """Ten graphs in one program."""
-    b = CoreBuilder("random")
-    arrays: list[Array] = []
-    graphs = [random_graph(k) for k in range(seed, seed + 10)]
-    operands = [[b.input(v.type) for v in graph.inputs] for graph, _ in graphs]
-    arrays = [x for _, given in graphs for x in given]
-    joined = b.build([y for (graph, _), xs in zip(graphs, operands, strict=True) for y in b.inline(graph, xs)])
-    for found, expected in zip(run(joined, arrays), evaluate_graph(joined, arrays), strict=True):
+    graph, arrays = joined_graphs(range(seed, seed + 10))
+    for found, expected in zip(run(graph, arrays), evaluate_graph(graph, arrays), strict=True):
         np.testing.assert_allclose(found, expected, 2e-4, 2e-4)

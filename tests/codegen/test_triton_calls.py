@@ -1,4 +1,4 @@
-"""Recorded calls and recorded gradients on a simulated GPU, many of them in one program.
+"""Recorded calls, recorded gradients and random graphs on a simulated GPU, many of them in one program.
 
 `tests/run_recorded_calls.py --target gpu` runs all of them, and `tests/run_random_programs.py --target gpu` any number
 of random programs.
@@ -16,8 +16,10 @@ pytest.importorskip("triton", reason="Triton is not installed: pip install mxfor
 
 from compiled import TARGETS, compiled, run_on_gpu
 from goldens import Gradient
+from mxforge.ir.dialects.core import evaluate_graph
 from mxforge.ir.graph import Graph
 from mxforge.passes.manager import Options
+from random_graphs import joined_graphs
 from recorded_gradients import differences
 from recorded_samples import CALLS, GRADIENTS, TRAINED, parts
 from sweeps import together
@@ -45,3 +47,12 @@ def test_recorded_calls_in_training_mode() -> None:
 @pytest.mark.parametrize("gradients", parts(GRADIENTS, 40)[::2], ids=lambda gradients: gradients[0].op)
 def test_recorded_gradients(gradients: list[Gradient]) -> None:
     assert differences(gradients, run) == []
+
+
+@pytest.mark.parametrize(("seed", "static"), [(0, True), (70, False)])
+def test_random_graphs(seed: int, static: bool) -> None:
+    """Ten graphs in one program."""
+    graph, arrays = joined_graphs(range(seed, seed + 10))
+    found = run(graph, arrays, Options(static_shape=static))
+    for x, expected in zip(found, evaluate_graph(graph, arrays), strict=True):
+        np.testing.assert_allclose(x, expected, 2e-4, 2e-4)
