@@ -166,6 +166,11 @@ class Device(Protocol):
         """Write zeros, which do not come from the host's memory, after all work that was started before."""
         ...
 
+    def fill(self, address: Address, element: bytes, count: int) -> None:
+        """Write `count` copies of an element of 1, 2, 4 or 8 bytes, after all work that was started before. They do not
+        come from the host's memory."""
+        ...
+
     def load(self, program: Program, prepared: PreparedPool | None = None) -> LoadedProgram[Any]:
         """The program, ready to run on this device. `prepared` is the pool of prepared memory that it shares with
         others; None for a pool of its own. ValueError or KeyError for damaged code."""

@@ -93,6 +93,10 @@ class StreamedDevice(ABC):
         """See `Device`."""
         self.stream.clear(self._own(address), nbytes)
 
+    def fill(self, address: Address, element: bytes, count: int) -> None:
+        """See `Device`."""
+        self.stream.fill(self._own(address), element, count)
+
     def load(self, program: Program, prepared: PreparedPool | None = None) -> LaunchedProgram:
         """See `Device`."""
         return LaunchedProgram(program, self, prepared)

@@ -58,6 +58,10 @@ class Stream(Protocol):
         """Write zeros."""
         ...
 
+    def fill(self, target: int, element: bytes, count: int) -> None:
+        """Write `count` copies of an element of 1, 2, 4 or 8 bytes."""
+        ...
+
     def run(self, launches: LaunchList) -> None:
         """See `Launcher.run`."""
         ...

@@ -45,8 +45,10 @@ def copied(target: NDArray, shape: Shape, offset: int, source: NDArray) -> bool:
 
 
 def filled(target: NDArray, shape: Shape, offset: int, value: Any) -> bool:
-    """Clear a part of an array if the value is the number 0 (not -0.0, which has a bit that is set)."""
-    if not isinstance(value, numeric_types) or to_memory(value, target._dtype).tobytes().strip(b"\0"):
+    """Fill a part of an array on the device if the value is a number; False if it is none."""
+    if not isinstance(value, numeric_types):
         return False
-    target._storage.device.clear(target._address + offset, prod(shape) * target._dtype.itemsize)
+    element = np.zeros(1, target._dtype.memory)
+    element[0] = to_memory(value, target._dtype)
+    target._storage.device.fill(target._address + offset, element.tobytes(), prod(shape))
     return True

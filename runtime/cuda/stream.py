@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...ir.locks import ForkSafeLock
 from .driver import NOT_READY
@@ -80,6 +83,20 @@ class CudaStream:
         """See `Stream`."""
         if nbytes:
             self._device.call("cuMemsetD8Async", target, 0, nbytes, self.handle)
+
+    def fill(self, target: int, element: bytes, count: int) -> None:
+        """See `Stream`. The driver fills with words of up to 4 bytes: the halves of 8 bytes are two fills."""
+        if not count:
+            return
+        size, numbers = len(element), np.frombuffer(element, np.uint32) if len(element) == 8 else None
+        if len({*element}) == 1:
+            self._device.call("cuMemsetD8Async", target, element[0], size * count, self.handle)
+        elif numbers is None:
+            function = {2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}[size]
+            self._device.call(function, target, int.from_bytes(element, sys.byteorder), count, self.handle)
+        else:
+            for at, number in zip((target, target + 4), numbers.tolist(), strict=True):
+                self._device.call("cuMemsetD2D32Async", at, size, number, 1, count, self.handle)
 
     def run(self, launches: LaunchList) -> None:
         """See `Stream`."""

@@ -81,6 +81,9 @@ class HostDevice:
     def clear(self, address: int, nbytes: int) -> None:
         ctypes.memset(address, 0, nbytes)
 
+    def fill(self, address: int, element: bytes, count: int) -> None:
+        ctypes.memmove(address, element * count, len(element) * count)
+
     def load(self, program: Program, prepared: PreparedPool | None = None) -> Executable:
         from .executable import Executable
 

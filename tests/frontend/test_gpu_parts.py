@@ -114,7 +114,7 @@ def test_a_number_is_written_to_its_part_alone() -> None:
     def write() -> None:
         x[0, 1, 2:4] = 1
 
-    assert transfers(write) == (1, 0)
+    assert transfers(write) == (0, 0)
 
 
 def test_conversions_and_copies_stay_on_the_device() -> None:

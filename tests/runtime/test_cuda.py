@@ -263,6 +263,18 @@ def test_zeros_do_not_come_from_the_host(fake_cuda: FakeCuda) -> None:
     assert not fake_cuda.calls["cuMemcpyHtoDAsync"] and not x.asnumpy().any()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float16", "bfloat16", "float32", "float64", "int64"])
+def test_numbers_are_filled_in_on_the_device(fake_cuda: FakeCuda, dtype: str) -> None:
+    x = nd.zeros((4, 3), ctx=GPU, dtype=dtype)
+    for value in (1, 0, -2, 3):
+        x[1:3] = value
+        y = nd.full((5,), value, ctx=GPU, dtype=dtype)
+        assert x.astype("float32").asnumpy().tolist() == [[0] * 3, [value] * 3, [value] * 3, [0] * 3]
+        assert y.astype("float32").asnumpy().tolist() == [value] * 5
+    assert nd.ones((2,), ctx=GPU, dtype=dtype).astype("float32").asnumpy().tolist() == [1, 1]
+    assert not fake_cuda.calls["cuMemcpyHtoDAsync"]
+
+
 # -- several devices, threads
 
 

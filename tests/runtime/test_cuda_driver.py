@@ -21,7 +21,7 @@ from mxforge.runtime.cuda.device import CudaDevice
 from mxforge.runtime.cuda.launches import CudaKernel, _Graph
 from mxforge.runtime.launch_list import BoundLaunch
 from processes import run_apart
-from support import fake_cuda as fakes
+from support import fake_cuda_objects as fakes
 from support import fake_gpu
 from support.fake_cuda import FakeCuda
 
@@ -100,7 +100,7 @@ def test_the_data_loader_works_in_forked_workers(fake_cuda: FakeCuda) -> None:
 def test_the_fake_driver_has_the_functions_of_the_real_one() -> None:
     """Names and parameters of functions, codes, and fields of structures."""
     real = pytest.importorskip("cuda.bindings.driver", reason=MISSING)
-    functions = [name for name in vars(FakeCuda) if re.match("cu[A-Z]", name)]
+    functions = [name for name in dir(FakeCuda) if re.match("cu[A-Z]", name)]
     for name in functions:
         if name in ("cuuint64_t",):
             continue

@@ -80,3 +80,9 @@ def test_a_read_only_array_of_writable_memory_has_a_writable_view(tmp_path: Path
     (tmp_path / "mapped").write_bytes(bytes(16))
     mapped = np.memmap(tmp_path / "mapped", np.float32, "r")
     assert writable_view(np.frombuffer(b"abcd", np.uint8)) is None and writable_view(mapped) is None
+
+
+def test_the_host_fills_in_elements() -> None:
+    storage = HOST.allocate_zeroed(32)
+    HOST.fill(storage.address + 8, np.float32(1.5).tobytes(), 3)
+    assert as_numpy(storage, np.float32, (8,)).tolist() == [0, 0, 1.5, 1.5, 1.5, 0, 0, 0]

@@ -74,6 +74,9 @@ class SimulatedStream:
     def clear(self, target: int, nbytes: int) -> None:
         self._start(self._clear, target, nbytes)
 
+    def fill(self, target: int, element: bytes, count: int) -> None:
+        self._start(self.device.memory.store, target, np.frombuffer(element * count, np.uint8))
+
     def run(self, launches: LaunchList) -> None:
         self.lists += 1
         self._start(self._run, launches, launches.words.tolist())
