@@ -29,8 +29,8 @@ class LaunchList:
 
     `words` is a block of memory of the host. It belongs to one run at a time, which writes addresses into it and then
     passes the list to `Launcher.run`. Later runs can write other addresses. `kept` is for the device: what it keeps for
-    this list from run to run, such as a graph of the launches and the words for which it was made. Errors name the
-    `program` of the launches.
+    this list from run to run, such as a graph of the launches and the words for which it was made. A list whose run
+    raised an error is not run again. Errors name the `program` of the launches.
     """
 
     __slots__ = ("kept", "launches", "program", "words")

@@ -94,6 +94,11 @@ class CudaDevice(StreamedDevice):
 
     # -- calls of the driver
 
+    @property
+    def is_usable(self) -> bool:
+        """False after an error that ends the use of this device, and in a forked child."""
+        return not self.lost and not cuda.is_forked()
+
     def enter(self) -> None:
         """Prepare this thread for calls of the driver."""
         cuda.enter(self.context)

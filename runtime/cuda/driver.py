@@ -95,6 +95,11 @@ def _start() -> Any:
     return driver
 
 
+def is_forked() -> bool:
+    """True in a child of a process that started the driver: no call is possible."""
+    return _state.forked
+
+
 def enter(context: Any) -> None:
     """Make `context` the current one of this thread. The driver requires this of every thread that calls it."""
     current = _state.current

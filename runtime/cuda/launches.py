@@ -105,7 +105,7 @@ class Launches:
         ends = ((launch.first - self._begin, launch.end - self._begin) for launch in self._launches)
         return [number for number, (first, end) in enumerate(ends) if changed[first] != changed[end]]
 
-    def nodes(self) -> list[tuple[BoundLaunch, Any]]:
+    def steps(self) -> list[tuple[BoundLaunch, Any]]:
         """The launches with the addresses of their parameters."""
         return list(zip(self._launches, self._pointers, strict=True))
 
@@ -115,15 +115,18 @@ class Launches:
 
 
 class _Graph:
-    """An executable graph of the launches, for the words `_made_for`."""
+    """An executable graph of the launches, for the words `_made_for`. It does not run again after a run that failed, as
+    the list does not: some nodes could have other words."""
 
     def __init__(self, device: CudaDevice, launches: Launches) -> None:
         self._device, self._launches = device, launches
+        self._steps = launches.steps()
+        self._kernels = [None if at is None else self._kernel(launch, at) for launch, at in self._steps]
         self._nodes: list[Any] = []
         graph = device.call("cuGraphCreate", 0)
         try:
-            for launch, pointers in launches.nodes():
-                self._nodes.append(self._add(graph, launch, pointers))
+            for number in range(len(self._steps)):
+                self._nodes.append(self._add(graph, number))
             self._executable = device.call("cuGraphInstantiate", graph, 0)
         except BaseException:
             device.call("cuGraphDestroy", graph)
@@ -140,30 +143,28 @@ class _Graph:
         """Start the graph on the words of this moment."""
         words = self._launches.current_words().tobytes()
         if words != self._made_for:
-            nodes = self._launches.nodes()
-            changed = self._launches.changed(self._made_for)
-            self._made_for = b""  # until all nodes are changed
-            for number in changed:
-                self._change(self._nodes[number], *nodes[number])
+            for number in self._launches.changed(self._made_for):
+                self._change(number)
             self._made_for = words
         self._launches.replay(self._executable)
 
-    def _add(self, graph: Any, launch: BoundLaunch, pointers: Any) -> Any:
+    def _add(self, graph: Any, number: int) -> Any:
         """A node for a launch, after the last one."""
         before, context = self._nodes[-1:], self._device.context
-        place = graph, before, len(before)
-        if pointers is not None:
-            return self._device.call("cuGraphAddKernelNode", *place, self._kernel(launch, pointers))
+        place, kernel, launch = (graph, before, len(before)), self._kernels[number], self._steps[number][0]
+        if kernel is not None:
+            return self._device.call("cuGraphAddKernelNode", *place, kernel)
         if launch.kernel == COPY:
             return self._device.call("cuGraphAddMemcpyNode", *place, self._copy(launch), context)
         assert launch.kernel == FILL
         return self._device.call("cuGraphAddMemsetNode", *place, self._fill(launch), context)
 
-    def _change(self, node: Any, launch: BoundLaunch, pointers: Any) -> None:
-        """Give a node the parameters in the words."""
-        place, context = (self._executable, node), self._device.context
-        if pointers is not None:
-            self._device.call("cuGraphExecKernelNodeSetParams", *place, self._kernel(launch, pointers))
+    def _change(self, number: int) -> None:
+        """Give the node of a launch the parameters in the words."""
+        place, context = (self._executable, self._nodes[number]), self._device.context
+        kernel, launch = self._kernels[number], self._steps[number][0]
+        if kernel is not None:
+            self._device.call("cuGraphExecKernelNodeSetParams", *place, kernel)
         elif launch.kernel == COPY:
             self._device.call("cuGraphExecMemcpyNodeSetParams", *place, self._copy(launch), context)
         else:

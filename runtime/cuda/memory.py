@@ -99,8 +99,11 @@ class DeviceMemory:
         return sum(size * len(blocks) for size, blocks in self._free.copy().items())
 
     def release_cached(self, limit: int = 0) -> None:
-        """See `idle.CacheOfBlocks`. The largest blocks first; the driver frees them in the order of the stream."""
+        """See `idle.CacheOfBlocks`. The largest blocks first; the driver frees them in the order of the stream. Nothing
+        is done for a device that cannot be used: programs on the host call this too."""
         device = self._device
+        if not device.is_usable:
+            return
         with self._lock:
             excess = self.cached_bytes() - limit
             for size, blocks in sorted(self._free.items(), reverse=True):

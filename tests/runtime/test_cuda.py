@@ -14,6 +14,7 @@ import pytest
 from mxforge.ir.caches import clear_caches
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.passes.manager import Options
+from mxforge.runtime import idle
 from mxforge.runtime.compile import executable_for
 from mxforge.runtime.devices import open_device
 from mxforge.runtime.staging import LARGE, SMALL
@@ -348,6 +349,8 @@ def test_an_illegal_access_names_the_program_and_ends_the_device() -> None:
         gpu().synchronise()
     with pytest.raises(mx.MXNetError, match=error):
         nd.ones((2,), ctx=GPU).asnumpy()
+    with idle.returned_to_the_system():
+        del x  # programs on the host do this
     assert nd.ones((2,)).asnumpy().tolist() == [1, 1], "the CPU works"
 
 

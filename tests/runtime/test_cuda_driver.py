@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from mxforge.codegen.records import COPY, FILL
 from mxforge.codegen.triton.kernel_code import KernelCode
+from mxforge.runtime import idle
 from mxforge.runtime.cuda import driver
 from mxforge.runtime.cuda.device import CudaDevice
 from mxforge.runtime.cuda.launches import CudaKernel, _Graph
@@ -71,12 +72,15 @@ def test_a_forked_child_cannot_use_gpus(fake_cuda: FakeCuda) -> None:
     child = os.fork()
     if child == 0:
         texts: list[str] = []
-        for use in (x.asnumpy, lambda: x + x, lambda: nd.ones((2,), ctx=mx.gpu(1))):
+        y = x
+        for use in (x.asnumpy, lambda: y + y, lambda: nd.ones((2,), ctx=mx.gpu(1))):
             try:
                 use()
                 texts.append("no error")
             except BaseException as error:
                 texts.append(f"{type(error).__name__}: {error}")
+        with idle.returned_to_the_system():
+            del x  # programs on the host do this
         texts.append(str(nd.ones((2,)).asnumpy().tolist()))
         os.write(writing, "\n".join(texts).encode())
         os._exit(0)
