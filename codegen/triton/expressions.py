@@ -92,7 +92,7 @@ class Expressions:
     def dim_mask(self, dim: str) -> str:
         """The test that a point of a block is within the extent; "" if all points are."""
         block, total = self.schedule.dim(dim).block, self.total(dim)
-        if block == 1 or total.divisible_by(block):
+        if block == 1 or (total != size(0) and total.divisible_by(block)):
             return ""
         return f"{self.expand(self.variables[dim], dim)} < {total}"
 

@@ -16,8 +16,10 @@ pytest.importorskip("triton", reason="Triton is not installed: pip install mxfor
 
 from compiled import TARGETS, compiled, run_on_gpu
 from goldens import Gradient
-from mxforge.ir.dialects.core import evaluate_graph
+from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph
+from mxforge.ir.scalar import ReduceOp
+from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
 from random_graphs import joined_graphs
 from recorded_gradients import differences
@@ -56,3 +58,12 @@ def test_random_graphs(seed: int, static: bool) -> None:
     found = run(graph, arrays, Options(static_shape=static))
     for x, expected in zip(found, evaluate_graph(graph, arrays), strict=True):
         np.testing.assert_allclose(x, expected, 2e-4, 2e-4)
+
+
+@pytest.mark.parametrize("op", [ReduceOp.ADD, ReduceOp.MUL])
+@pytest.mark.parametrize("static", [True, False], ids=["static", "any-extents"])
+def test_reductions_over_no_elements(op: ReduceOp, static: bool) -> None:
+    b = CoreBuilder("empty")
+    graph = b.build([b.mul(b.reduce(op, b.input(TensorType((3, 0), DType.F32)), (1,)), 3)])
+    (found,) = run(graph, [np.empty((3, 0), np.float32)], Options(static_shape=static))
+    np.testing.assert_array_equal(found, [0, 0, 0] if op is ReduceOp.ADD else [3, 3, 3])

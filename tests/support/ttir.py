@@ -196,7 +196,8 @@ def _load(op: Op, args: list[Any]) -> Any:
     pointer.check(mask, "load")
     if mask is None:
         return pointer.buffer[pointer.offset]
-    found = pointer.buffer[np.where(mask, pointer.offset, 0)]
+    memory = pointer.buffer if pointer.buffer.size else np.zeros(1, pointer.buffer.dtype)  # a mask of nothing
+    found = memory[np.where(mask, pointer.offset, 0)]
     return np.where(mask, found, np.zeros((), found.dtype) if other is None else other).astype(found.dtype)
 
 
