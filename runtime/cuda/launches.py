@@ -40,13 +40,14 @@ class Launches:
     """The launches of one list on one stream. It belongs to one run at a time, as the list does."""
 
     def __init__(self, device: CudaDevice, stream: Any, launches: LaunchList) -> None:
-        self._device, self._stream = device, stream
+        self._device, self._stream, self._launch_kernel = device, stream, device.driver.cuLaunchKernel
         self._launches, self._program = launches.launches, launches.program.name
         self._words = np.frombuffer(launches.words, np.int64)
         self._begin = min((launch.first for launch in self._launches), default=0)
         self._end = max((launch.end for launch in self._launches), default=0)
         self._null = ctypes.c_int64(0)  # the parameters that Triton adds: memory that no kernel of ours uses
         self._pointers = [self._parameters(launch) for launch in self._launches]
+        self._calls = [self._call(launch, at) for launch, at in self.steps()]
         self._has_run = False
         self._graph: _Graph | None = None
 
@@ -68,21 +69,25 @@ class Launches:
             self._graph.run()
         else:
             self._has_run = True
-            for launch, pointers in zip(self._launches, self._pointers, strict=True):
-                result = self._start(launch, pointers)
+            for launch, call in zip(self._launches, self._calls, strict=True):
+                result = self._move(launch) if call is None else self._launch_kernel(*call)
                 if result[0]:
                     self._device.check(result, self.name_of(launch))
 
-    def _start(self, launch: BoundLaunch, pointers: Any) -> Any:
-        driver, kernel, size = self._device.driver, launch.kernel, launch.size
-        if pointers is not None:
-            where = ctypes.addressof(pointers)
-            block = kernel.threads, 1, 1, kernel.shared
-            return driver.cuLaunchKernel(kernel.function, size, 1, 1, *block, self._stream, where, 0)
-        if kernel == COPY:
+    def _call(self, launch: BoundLaunch, pointers: Any) -> tuple[Any, ...] | None:
+        """The arguments of `cuLaunchKernel`; None for copies and fills."""
+        if pointers is None:
+            return None
+        kernel, where = launch.kernel, ctypes.addressof(pointers)
+        return (kernel.function, launch.size, 1, 1, kernel.threads, 1, 1, kernel.shared, self._stream, where, 0)
+
+    def _move(self, launch: BoundLaunch) -> tuple[Any, ...]:
+        """Start a copy or a fill."""
+        driver, size = self._device.driver, launch.size
+        if launch.kernel == COPY:
             target, source = self.arguments(launch)
             return driver.cuMemcpyDtoDAsync(target, source, size, self._stream)
-        assert kernel == FILL
+        assert launch.kernel == FILL
         return driver.cuMemsetD8Async(*self.arguments(launch), 0, size, self._stream)
 
     def arguments(self, launch: BoundLaunch) -> list[int]:

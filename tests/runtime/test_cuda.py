@@ -16,6 +16,7 @@ from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.passes.manager import Options
 from mxforge.runtime import idle
 from mxforge.runtime.compile import executable_for
+from mxforge.runtime.cuda.stream import CudaStream
 from mxforge.runtime.devices import open_device
 from mxforge.runtime.staging import LARGE, SMALL
 from mxforge.runtime.storage import Storage, as_numpy, copy_between, storage_of
@@ -290,6 +291,26 @@ def test_copies_between_gpus_are_in_the_order_of_both(fake_cuda: FakeCuda) -> No
         gpu(first).synchronise()
         assert [as_numpy(s, np.float32, (1,))[0] for s in (kept, target, source)] == [2, 1, 3]
     assert fake_cuda.peers == {(0, 1), (1, 0)} and fake_cuda.calls["cuMemcpyPeerAsync"] == 2
+
+
+def test_events_order_two_streams_of_a_gpu() -> None:
+    """A second stream runs beside the first, but for the events that it waits for."""
+    first, second = gpu().stream, CudaStream(gpu())
+    x, y = storage_of(np.full(LENGTH, 1, np.float32), gpu()), gpu().allocate(4 * LENGTH)
+    second.wait(first.record())
+    second.copy(y.address.value, x.address.value, 4 * LENGTH)
+    event = second.record()
+    first.wait(event)
+    gpu().clear(x.address, 4 * LENGTH)
+    assert not event.is_reached()
+    assert [as_numpy(s, np.float32, (LENGTH,)).tolist() for s in (x, y)] == [[0] * LENGTH, [1] * LENGTH]
+    assert event.is_reached()
+
+
+def test_events_are_used_again(fake_cuda: FakeCuda) -> None:
+    for _ in range(10):
+        gpu().stream.record().synchronise()
+    assert fake_cuda.calls["cuEventCreate"] <= 2
 
 
 def test_training_on_two_gpus() -> None:
