@@ -3,6 +3,9 @@
 python xla_program.py FOLDER    runs N.mlir on the arrays of N.npz, in order, and writes the results to N-results.npz
 """
 
+# pyright: reportMissingImports=false
+# (JAX is no dependency of the tests)
+
 from __future__ import annotations
 
 import sys

@@ -34,7 +34,7 @@ class CpuTarget(Cpu):
         return "cpu"
 
     @property
-    def blocked_layout(self) -> BlockedLayout | None:
+    def blocked_layout(self) -> BlockedLayout:
         """Channels in blocks, which micro-kernels read and write in float32. They pack weights from row-major memory.
 
         The costs are measurements on AVX-512, where a vector read takes 0.07 ns per element, and a relayout 0.45 ns.
