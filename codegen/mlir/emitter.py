@@ -13,7 +13,7 @@ from ...passes.manager import Context
 from ..emission import Emission, LaunchSpec
 from ..stablehlo.export import stablehlo_text
 from ..stablehlo.upstream import UpstreamError
-from .objects import compile_pieces
+from .objects import Objects
 from .pipeline import lower_module
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ...ir.types import TensorType
     from ..chains import ChainedKernel
     from ..emission import Packing
-    from .link import Piece
     from .target import MlirTarget
 
 
@@ -32,7 +31,7 @@ class MlirEmitter:
 
     def __init__(self, target: MlirTarget, context: Context) -> None:
         self.target, self.context = target, context
-        self.pieces: dict[str, Piece] = {}
+        self._objects = Objects(target, context)
         self.emissions: dict[str, Emission] = {}
 
     def nested(self) -> MlirEmitter:
@@ -50,13 +49,13 @@ class MlirEmitter:
             except UpstreamError as error:
                 raise GraphError(f"upstream MLIR cannot compile {node.describe()}: {error}") from None
             self.context.trace.append(("mlir", time.perf_counter() - start))
-            self.pieces.update((piece.name, piece) for piece in lowered.pieces)
+            self._objects.add(lowered.pieces)
             self.emissions[symbol] = Emission((LaunchSpec(symbol, 1, 1),), lowered.workspace)
         return self.emissions[symbol]
 
     def code(self) -> tuple[bytes, ...]:
         """The objects of all functions."""
-        return compile_pieces(list(self.pieces.values()), self.target, self.context)
+        return self._objects.finished()
 
     # -- what only emitters of kernels have: every primitive is part of a call
 

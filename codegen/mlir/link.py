@@ -141,13 +141,14 @@ def _on_pool(translated: str) -> str:
     lines: list[str] = []
     number = ""
     for line in translated.splitlines():
-        if _LOCATION in line or line.startswith("source_filename"):
-            continue
-        if line.startswith(("declare", "@", "%")) and ("@__kmpc_" in line or "%struct.ident_t" in line):
-            continue
-        if member := _MEMBER.match(line):
-            number = member[2]
-        if "@__kmpc_" in line:
+        if not line.startswith(" "):
+            if line.startswith("source_filename") or _LOCATION in line or "%struct.ident_t" in line:
+                continue
+            if line.startswith("declare") and "@__kmpc_" in line:
+                continue
+            if member := _MEMBER.match(line):
+                number = member[2]
+        elif "@__kmpc_" in line:
             if _BARRIER.search(line):
                 continue
             line = _FORK.sub(lambda m: f"call void @mxf.fork(ptr {m[1]}, ptr {m[2] or 'null'})", line)
@@ -162,7 +163,8 @@ def _definitions(lines: list[str]) -> Iterator[tuple[str | None, list[str]]]:
     start = 0
     name: str | None = None
     for i, line in enumerate(lines):
-        if (member := _MEMBER.match(line)) is not None:
+        member = _MEMBER.match(line) if line.startswith("define") else None
+        if member is not None:
             yield None, lines[start:i]
             start, name = i, member[1]
         elif line == "}" and name is not None:

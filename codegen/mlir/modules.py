@@ -14,7 +14,7 @@ from ...passes.manager import Context
 from ..stablehlo.export import NAME
 from ..stablehlo.upstream import Upstream, UpstreamError
 from .constants import NO_CONSTANTS, Constants, take_constants
-from .objects import compile_pieces
+from .objects import Objects
 from .pipeline import (
     FUSED,
     LINALG,
@@ -85,8 +85,9 @@ def compile_parsed(
     is_stablehlo = stage_of(module) == STABLEHLO
     constants = take_constants(upstream, main_of(module)) if is_stablehlo else NO_CONSTANTS
     lowered = translate(upstream, module, symbol, target, context)
-    code = compile_pieces(lowered.pieces, target, context)
-    return CompiledModule(_program(symbol, lowered, code, inputs, outputs, constants), inputs, outputs)
+    objects = Objects(target, context)
+    objects.add(lowered.pieces)
+    return CompiledModule(_program(symbol, lowered, objects.finished(), inputs, outputs, constants), inputs, outputs)
 
 
 def _interface(upstream: Upstream, module: Any) -> tuple[tuple[Named, ...], tuple[Named, ...]]:

@@ -73,7 +73,7 @@ class Cases:
         graph = self.b.build(self.outputs)
         with np.errstate(all="ignore"):
             expected = evaluate_graph(graph, self.arrays)
-        for name in TARGETS:
+        for name in ("cpu", "mlir"):
             results = run_program(compiled(graph, target=TARGETS[name]()), self.arrays)
             yield from zip(self.names, [name] * len(results), results, expected, strict=True)
 
