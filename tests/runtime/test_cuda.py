@@ -21,6 +21,9 @@ from mxforge.runtime.devices import open_device
 from mxforge.runtime.staging import LARGE, SMALL
 from mxforge.runtime.storage import Storage, as_numpy, copy_between, storage_of
 from rewriting import tensor
+
+pytest.importorskip("triton", reason="triton is not installed")
+pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
 from support.fake_cuda import FakeCuda
 
 pytestmark = pytest.mark.usefixtures("fake_cuda")

@@ -22,6 +22,8 @@ from mxforge.runtime.cuda.device import CudaDevice
 from mxforge.runtime.cuda.launches import CudaKernel, _Graph
 from mxforge.runtime.launch_list import BoundLaunch
 from processes import run_apart
+
+pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
 from support import fake_cuda_objects as fakes
 from support import fake_gpu
 from support.fake_cuda import FakeCuda
