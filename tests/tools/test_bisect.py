@@ -173,7 +173,7 @@ def test_wrong_arguments(mxforge: Any, arguments: list[Any], status: int, text: 
 
 def test_a_compiled_folder_has_no_graph(mxforge: Any, compiled: Path) -> None:
     done = mxforge("bisect", compiled)
-    assert done.status == 2 and "bisect the model it was compiled from" in done.err
+    assert done.status == 2 and "bisect the model it was made from" in done.err
 
 
 # -- scripts

@@ -39,7 +39,7 @@ def test_existing_folders_are_kept(mxforge: Any, convnet: Path, compiled: Path, 
     ("arguments", "text"),
     [
         (["run", "FOLDER", "--epoch", "1", "--input", "x.npy"], "omit --epoch"),
-        (["run", "FOLDER", "--target", "reference"], "target cpu"),
+        (["run", "FOLDER", "--target", "reference"], "code for a CPU, and the target is 'reference'"),
         (["run", "FOLDER", "--input-shape", "data=2,3,32,32"], "omit --input-shape"),
         (["compile", "FOLDER", "-o", "other"], "already compiled"),
     ],
