@@ -85,7 +85,7 @@ def test_rows(threads: int) -> None:
     """Reductions and what reads their results, in blocks of rows; sums whose rows are not the innermost axis."""
     b = CoreBuilder("rows")
     results: list[Value] = []
-    for shape in ((5, 1), (3, 7), (37, 100), (200, 65), (2, 3, 4, 33), (1, 1000)):
+    for shape in ((5, 1), (37, 100), (2, 3, 4, 33)):
         x = b.input(TensorType(shape, DType.F32))
         for axis in (len(shape) - 1, 0):
             others = tuple(k for k in range(len(shape)) if k != axis)

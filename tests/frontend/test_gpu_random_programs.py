@@ -8,7 +8,7 @@ import mxforge as mx
 import pytest
 from run_random_programs import checker, reference_programs
 
-COUNT = 10
+COUNT = 6
 
 
 @pytest.mark.parametrize("gradients", [False, True], ids=["forward", "gradients"])

@@ -26,7 +26,7 @@ pytest.importorskip("triton", reason="triton is not installed")
 pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
 from support.fake_cuda import FakeCuda
 
-pytestmark = pytest.mark.usefixtures("fake_cuda")
+pytestmark = [pytest.mark.usefixtures("fake_cuda"), pytest.mark.any_processor]
 GPU = mx.gpu(0)
 LENGTH = 16
 nd, nn = mx.nd, mx.gluon.nn

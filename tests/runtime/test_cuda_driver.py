@@ -28,6 +28,7 @@ from support import fake_cuda_objects as fakes
 from support import fake_gpu
 from support.fake_cuda import FakeCuda
 
+pytestmark = pytest.mark.any_processor
 nd = mx.nd
 MISSING = "cuda-bindings is not installed: pip install mxforge[cuda]"
 
