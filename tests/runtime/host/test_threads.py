@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -384,10 +385,15 @@ def test_idle_workers_sleep(pool: ThreadPool, kernels: LoadedObject) -> None:
 
 
 def states_of_other_threads() -> set[str]:
-    """The states of the process's threads in /proc except the caller's: S sleeps, R runs or waits for a processor."""
+    """The states of the process's threads in /proc except the caller's: S sleeps, R runs or waits for a processor.
+    Threads of earlier tests can end meanwhile."""
     own = str(threading.get_native_id())
-    tasks = [task for task in Path("/proc/self/task").iterdir() if task.name != own]
-    return {(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks}
+    states: set[str] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if task.name != own:
+                states.add((task / "stat").read_text().rpartition(")")[2].split()[0])
+    return states
 
 
 def test_thread_numbers() -> None:
