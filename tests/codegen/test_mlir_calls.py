@@ -38,7 +38,7 @@ LARGE = (
 """Operators whose programs take LLVM seconds to compile."""
 
 
-SMALL_CALLS = [g for g in CALLS if g.op not in LARGE]
+SMALL_CALLS = [g for g in CALLS if g.op not in LARGE][::2]
 SMALL_GRADIENTS = [g for g in GRADIENTS if g.op not in LARGE][::2]
 
 
