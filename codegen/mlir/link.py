@@ -121,16 +121,17 @@ def linked(translated: str, symbol: str, cpu: Cpu) -> list[Piece]:
             others += lines
         else:
             members[name] = _renamed("\n".join(lines), name)
-    names = {old: f"@p_{structural_hash(cpu.lanes(), units, body)[:24]}" for old, body in members.items()}
+    names: dict[str, str] = {}
     pieces: dict[str, Piece] = {}
     for old, body in members.items():
-        name = names[old]
         used = [declarations[s] for s in dict.fromkeys(_SYMBOL.findall(body)) if s in declarations]
-        code = "\n".join([*used, body.replace("@member", name), _RANGE_CODE.format(**sizes)])
-        pieces[name] = Piece(name[1:], with_functions(code, cpu))
+        code = "\n".join([*used, body, _RANGE_CODE.format(**sizes)])
+        name = f"p_{structural_hash(cpu.lanes(), code)[:24]}"
+        names[old] = f"@{name}"
+        pieces[name] = Piece(name, with_functions(code.replace("@member(", f"@{name}("), cpu))
     rest = _SYMBOL.sub(lambda m: names.get(m[0], m[0]), "\n".join(others))
     rest = rest.replace("define void @main(", "define internal void @main(", 1)
-    called = [f"declare void {name}(ptr, ptr, ptr)" for name in pieces]
+    called = [f"declare void @{name}(ptr, ptr, ptr)" for name in pieces]
     team = [_TEAM.format(**sizes)] if pieces else []
     entry = _entry(symbol, len([p for p in main[1].split(",") if p]))
     return [Piece(symbol, with_functions("\n".join([*called, rest, *team, entry]), cpu)), *pieces.values()]

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from mxforge.codegen.driver import compile_graph
+from mxforge.codegen.llvm.target import AVX2
+from mxforge.codegen.mlir.link import linked
 from mxforge.codegen.mlir.target import MlirTarget
 from mxforge.ir.dialects.core import Call, CoreBuilder, SymmetricEigen, evaluate_graph
 from mxforge.ir.graph import Graph
@@ -97,3 +99,28 @@ def test_small_numbers_keep_their_digits(dtype: DType) -> None:
     numbers = np.random.default_rng(0).normal(size=1000).astype(dtype.numpy) * dtype.numpy.type(1e-5)
     for result, expected in zip(run(graph, numbers), evaluate_graph(graph, [numbers]), strict=True):
         np.testing.assert_allclose(result, expected, 4 * np.finfo(dtype.numpy).eps, 0)
+
+
+LOOP = """
+@values = private constant [2 x float] [float 1.0, float {value}]
+define void @main(ptr %0) {{
+  call void (ptr, i32, ptr, ...) @__kmpc_fork_call(ptr @1, i32 1, ptr @main..omp_par, ptr %0)
+  ret void
+}}
+define internal void @main..omp_par(ptr noalias %tid, ptr noalias %zero, ptr %context{number}) #0 {{
+entry{number}:
+  %v{number} = load float, ptr @values, align 4
+  store float %v{number}, ptr %context{number}, align 4
+  ret void
+}}
+declare void @__kmpc_fork_call(ptr, i32, ptr, ...)
+"""
+
+
+def test_loops_are_named_after_their_constants_too() -> None:
+    """Modules of one program can have constants of one name. The names of values differ without a meaning."""
+    first, renamed, other = (
+        linked(LOOP.format(value=value, number=number), "kernel", AVX2)[1]
+        for value, number in ((2.0, 1), (2.0, 7), (3.0, 1))
+    )
+    assert first == renamed and first.name != other.name
