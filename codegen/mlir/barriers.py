@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ..stablehlo.upstream import Upstream, walk
+from ..stablehlo.upstream import Upstream, find_all
 
 _PREFIX = "mxforge.barrier"
 
@@ -18,7 +18,7 @@ def add_barriers(upstream: Upstream, module: Any, names: Collection[str]) -> Non
     """Put barriers before the inputs and behind the results of the operations of these names."""
     ir = upstream.ir
     symbols: dict[str, str] = {}
-    operations = find_all(module, names)
+    operations = find_all(module.operation, names)
 
     def barrier(value: Any) -> Any:
         symbol = symbols.get(str(value.type))
@@ -43,20 +43,13 @@ def add_barriers(upstream: Upstream, module: Any, names: Collection[str]) -> Non
 
 def remove_barriers(module: Any) -> None:
     """Remove all barriers."""
-    for call in find_all(module, ("func.call",)):
+    for call in find_all(module.operation, ("func.call",)):
         if call.attributes["callee"].value.startswith(_PREFIX):
             call.results[0].replace_all_uses_with(call.operands[0])
             call.erase()
-    for function in find_all(module, ("func.func",)):
+    for function in find_all(module.operation, ("func.func",)):
         if function.attributes["sym_name"].value.startswith(_PREFIX):
             function.erase()
-
-
-def find_all(module: Any, names: Collection[str]) -> list[Any]:
-    """The operations of these names."""
-    operations: list[Any] = []
-    walk(module.operation, lambda op: operations.append(op.operation) if op.operation.name in names else None)
-    return operations
 
 
 def _attributes(ir: Any, symbol: str, type: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..stablehlo.upstream import Upstream, walk
+from ..stablehlo.upstream import Upstream, find_all
 from .memory import set_type
 
 _LARGEST = 1 << 10
@@ -29,10 +29,8 @@ NO_CONSTANTS = Constants(b"", ())
 def take_constants(upstream: Upstream, function: Any) -> Constants:
     """Make the large constants of a function further arguments, after its own."""
     ir, entry = upstream.ir, function.regions[0].blocks[0]
-    operations: list[Any] = []
-    walk(function, lambda op: operations.append(op) if op.name == "stablehlo.constant" else None)
     parts: list[bytes] = []
-    for op in operations:
+    for op in find_all(function, ("stablehlo.constant",)):
         data = _bytes(ir, op.attributes["value"])
         if len(data) > _LARGEST:
             op.results[0].replace_all_uses_with(entry.add_argument(op.results[0].type, op.location))

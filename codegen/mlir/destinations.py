@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..stablehlo.upstream import Upstream, walk
+from ..stablehlo.upstream import Upstream, find_all
 from .memory import set_type
 
 
@@ -12,9 +12,7 @@ def choose_destinations(upstream: Upstream, function: Any) -> None:
     """Write results into memory that new last arguments are, and the tensors that a loop carries into the same memory
     in each iteration."""
     _pass_results(upstream, function)
-    loops: list[Any] = []
-    walk(function, lambda op: loops.append(op) if op.name == "scf.while" else None)
-    for loop in loops:
+    for loop in find_all(function, ("scf.while",)):
         _keep_carried(upstream, loop)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..stablehlo.upstream import Upstream, walk
+from ..stablehlo.upstream import Upstream, find_all
 
 
 def keep_digits(upstream: Upstream, module: Any) -> None:
@@ -14,9 +14,7 @@ def keep_digits(upstream: Upstream, module: Any) -> None:
     Near 0 they are corrected by the rounding error of 1 + x, or of exp(x) (Kahan; see Higham 2002, "Accuracy and
     Stability of Numerical Algorithms", 1.14).
     """
-    replaced: list[Any] = []
-    walk(module.operation, lambda op: replaced.append(op) if op.name in _REPLACED else None)
-    for op in replaced:
+    for op in find_all(module.operation, _REPLACED):
         with upstream.ir.InsertionPoint(op), op.location:
             result = _with_float32(_Arithmetic(upstream, op.results[0].type), _REPLACED[op.name], op.operands[0])
         op.results[0].replace_all_uses_with(result)
@@ -30,7 +28,8 @@ def widen_bfloats(upstream: Upstream, module: Any) -> None:
     for passes in _IN_FLOAT32:
         upstream.run(f"builtin.module({passes})", module)
         # With its flag a result that is read in float32 would not be rounded.
-        walk(module.operation, lambda op: _unflag(op) if op.name in ("arith.extf", "arith.truncf") else None)
+        for op in find_all(module.operation, ("arith.extf", "arith.truncf")):
+            _unflag(op)
 
 
 def _unflag(op: Any) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..stablehlo.upstream import Upstream
-from .barriers import find_all
+from ..stablehlo.upstream import Upstream, find_all
 
 
 def sink_fills(upstream: Upstream, module: Any) -> None:
     """Move each fill of a tensor to the pieces of it that are read in a parallel loop."""
-    for fill in find_all(module, ("linalg.fill",)):
+    for fill in find_all(module.operation, ("linalg.fill",)):
         value, empty = fill.operands
         for use in list(fill.results[0].uses):
             user = use.owner.operation

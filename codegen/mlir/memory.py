@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ...ir.assign_offsets import Block, assign_offsets
-from ..stablehlo.upstream import Upstream, walk
+from ..stablehlo.upstream import Upstream, find_all, walk
 
 
 def set_type(ir: Any, function: Any, results: Sequence[Any] = ()) -> None:
@@ -82,9 +82,7 @@ def _is_allocated(ir: Any, value: Any) -> bool:
 
 def expand_copies(upstream: Upstream, module: Any) -> None:
     """Replace copies by loops: LLVM's dialect calls a library for copies with strides."""
-    copies: list[Any] = []
-    walk(module.operation, lambda op: copies.append(op) if op.name == "memref.copy" else None)
-    for op in copies:
+    for op in find_all(module.operation, ("memref.copy",)):
         source, target = op.operands
         with upstream.ir.InsertionPoint(op), op.location:
             upstream.linalg.copy(source, outs=[target])

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ...ir.lazy_dataclass import dataclass
-from ..stablehlo.upstream import Upstream, walk
+from ..stablehlo.upstream import Upstream, find_all
 
 TAG = "mxforge.operation"
 """The attribute by which a script finds an operation."""
@@ -70,8 +70,7 @@ class Operation:
 def find_operations(upstream: Upstream, module: Any) -> list[Operation]:
     """The operations of a module that are computed alone, or with others that they have; all get tags."""
     finder = _Finder(upstream.ir, "operation")
-    operations: list[Any] = []
-    walk(module.operation, lambda op: operations.append(op.operation) if _is_scheduled(op.operation.name) else None)
+    operations = find_all(module.operation, (*CONTRACTIONS, _GENERIC, _FILL))
     for op in operations:
         finder.tag(op)
     contractions, others = (
@@ -94,10 +93,6 @@ def find_moves(upstream: Upstream, module: Any) -> list[Operation]:
                     bits = _bits(type.element_type)
                     moves.append(Operation(tag=finder.tag(op), extents=tuple(type.shape), parallel=axes, bits=bits))
     return moves
-
-
-def _is_scheduled(name: str) -> bool:
-    return name in CONTRACTIONS or name in (_GENERIC, _FILL)
 
 
 class _Finder:

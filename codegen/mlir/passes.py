@@ -25,7 +25,6 @@ TO_MODULES: tuple[Pass, ...] = (
     EliminateCommonSubexpressions(),  # of transposes
     EliminateDeadCode(),
 )
-
 """To a graph that is one module."""
 
 FOR_MODULES: tuple[Pass, ...] = (*TO_MODULES, LowerRegions(before=TO_MODULES, after=(Outline(),)), Outline())

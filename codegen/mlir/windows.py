@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..stablehlo.upstream import Upstream, walk
+from ..stablehlo.upstream import Upstream, find_all
 
 _GENERIC = "linalg.generic"
 
@@ -12,9 +12,7 @@ _GENERIC = "linalg.generic"
 def cut_windows(upstream: Upstream, module: Any) -> None:
     """Let generic operations read all of their operands. If a loop over windows has length 1, upstream drops it, and
     takes the extent of the operand for the extent of the window."""
-    operations: list[Any] = []
-    walk(module.operation, lambda op: operations.append(op) if op.name == _GENERIC else None)
-    for op in operations:
+    for op in find_all(module.operation, (_GENERIC,)):
         _cut_operands(upstream.ir, op)
 
 

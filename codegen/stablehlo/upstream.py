@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -80,8 +80,7 @@ class Upstream:
 
     def _read_shapes(self, module: Any) -> None:
         """Replace the operations of the dialect `shape` that CHLO on dynamic shapes becomes by those of StableHLO."""
-        reads: list[Any] = []
-        walk(module.operation, lambda op: reads.append(op) if op.name == "shape.shape_of" else None)
+        reads = find_all(module.operation, ("shape.shape_of",))
         number = self.ir.IntegerType.get_signless(32) if reads else None
         for op in reads:
             with self.ir.InsertionPoint(op), op.location:
@@ -147,6 +146,13 @@ def walk(op: Any, visit: Callable[[Any], None]) -> None:
         for block in region:
             for inner in block.operations:
                 walk(inner, visit)
+
+
+def find_all(root: Any, names: Collection[str]) -> list[Any]:
+    """The operations of these names in `root`, each before those in its regions."""
+    operations: list[Any] = []
+    walk(root, lambda op: operations.append(op.operation) if op.operation.name in names else None)
+    return operations
 
 
 def portable_artifact(text: str, release: str | None = None) -> bytes:
