@@ -94,7 +94,7 @@ def run_tests(gpus: str, files: Sequence[str], seconds: int) -> dict[str, Any]:
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "--gpus", gpus, f"--junitxml={report}"]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "xdist", "--gpus", gpus, f"--junitxml={report}"]
         command += ["-n", str(min(os.cpu_count() or 1, _PROCESSES)), "--max-worker-restart=100", "--dist=worksteal"]
         command += [*(f"--deselect={test}" for test in SIMULATED), *(f"tests/{file}.py" for file in files)]
         output = finished(command, seconds)
@@ -110,7 +110,10 @@ def run_tests(gpus: str, files: Sequence[str], seconds: int) -> dict[str, Any]:
 
 def finished(command: Sequence[str], seconds: int) -> str:
     """The output of pytest, which is interrupted after this time: then it reports the tests that have run."""
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as running:
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # warnings of other plugins would be errors
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True, env=environment
+    ) as running:
         for limit, end in ((seconds, signal.SIGINT), (_GRACE, signal.SIGKILL)):
             try:
                 return running.communicate(timeout=limit)[0]
