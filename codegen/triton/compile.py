@@ -47,12 +47,13 @@ class CompiledKernel:
 def compile_kernel(source: TritonSource, target: GpuTarget) -> KernelCode:
     """The kernel in the form that the target's devices load. Raises the errors of `compile_triton`."""
     parameters, warps = tuple(type for _, type in source.signature), source.schedule.num_warps
+    counters = source.partial_bytes > 0
     with _calls.run(), _one_thread:
         if target.form == "ttir":
             text = lower_to_ttir(source, target)
-            return KernelCode(source.name, "ttir", parameters, warps, 0, text.encode())
+            return KernelCode(source.name, "ttir", parameters, warps, 0, text.encode(), counters)
         compiled = compile_triton(source, target)
-    return KernelCode(source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin)
+    return KernelCode(source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin, counters)
 
 
 def compile_triton(source: TritonSource, target: Gpu) -> CompiledKernel:

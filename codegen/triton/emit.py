@@ -14,6 +14,7 @@ from .memory_order import in_memory_order
 from .numbers import named_numbers
 from .schedule import TileDim, TritonSchedule
 from .source import Source, module_text
+from .split import COUNTERS, WORK
 from .tiles import emit_tile
 from .types import POINTERS
 
@@ -39,7 +40,9 @@ class TritonSource:
     `signature` lists (name, type) of the run-time arguments: a pointer for each buffer, the extents, then `numbers`,
     which are symbolic. `constants` are the compile-time arguments.
     `divisible` names arguments that the caller guarantees to be multiples of `DIVISOR`
-    (pointers: of 16 bytes). The grid is launched as one dimension, of the product of `grid`.
+    (pointers: of 16 bytes). The grid is launched as one dimension, of the product of `grid`. A kernel that splits sums
+    stores a partial one of `partial_bytes` for each program in a workspace, its last argument but one; the last one are
+    counters of the device.
     """
 
     text: str
@@ -50,6 +53,7 @@ class TritonSource:
     grid: tuple[Blocks, ...]
     schedule: TritonSchedule
     numbers: tuple[int, ...] = ()
+    partial_bytes: int = 0
 
     @property
     def identity(self) -> str:
@@ -61,6 +65,10 @@ class TritonSource:
     def programs(self, extents: Mapping[str, int] | None = None) -> int:
         """Programs to launch for these run-time extents."""
         return prod(b.count(extents or {}) for b in self.grid)
+
+    def workspace(self, extents: Mapping[str, int] | None = None) -> int:
+        """Bytes of the workspace for these run-time extents."""
+        return self.partial_bytes * self.programs(extents) if self.partial_bytes else 0
 
 
 def emit_triton(kernel: Kernel, schedule: TritonSchedule) -> TritonSource:
@@ -83,16 +91,28 @@ def emit_triton(kernel: Kernel, schedule: TritonSchedule) -> TritonSource:
     constants = tuple((f"{d.name.upper()}_BLOCK", d.block) for d in schedule.dims if d.block > 1)
     if is_gemm:
         constants += (("GROUP", schedule.group),)
-    source = Source({n for n, _ in (*signature, *constants)})
+    split = (*_split_arguments(kernel),) if schedule.split > 1 else ()
+    source = Source({n for n, _ in (*signature, *split, *constants)})
     (emit_gemm if is_gemm else emit_tile)(kernel, schedule, source)
     lines, numbers = named_numbers(source.scopes[0].lines, source.fresh, kernel)
-    signature += tuple((name, "i64") for name in numbers)
+    signature += (*((name, "i64") for name in numbers), *split)
     parameters = [n for n, _ in signature] + [f"{n}: tl.constexpr" for n, _ in constants]
     text = module_text(f"Kernel {kernel.name}, generated.", kernel.name, parameters, lines)
     aligned = frozenset(f"{b.name}_ptr" for b in kernel.buffers) if schedule.aligned else frozenset[str]()
     grid = tuple(_blocks(kernel, d) for d in schedule.dims if d.name not in ("r", "k"))
     divisible, values = aligned | schedule.divisible, tuple(numbers.values())
-    return TritonSource(text, kernel.name, signature, constants, divisible, grid, schedule, values)
+    if not split:
+        return TritonSource(text, kernel.name, signature, constants, divisible, grid, schedule, values)
+    divisible |= {name for name, _ in split}
+    grid = (Blocks((schedule.split,), 1), *grid)
+    partial = prod(d.block for d in schedule.dims if d.name not in ("r", "k")) * 4
+    return TritonSource(text, kernel.name, signature, constants, divisible, grid, schedule, values, partial)
+
+
+def _split_arguments(kernel: Kernel) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The workspace of a kernel that splits its sums, and the counters of the device."""
+    (node,) = contracts(kernel)
+    return (WORK, POINTERS[node.accumulator]), (COUNTERS, "*i32")
 
 
 def _check_reductions(kernel: Kernel, schedule: TritonSchedule, is_gemm: bool) -> None:

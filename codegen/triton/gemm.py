@@ -10,42 +10,93 @@ from .expressions import Expressions, as_tensor
 from .operands import Contraction, find_contraction
 from .schedule import TritonSchedule
 from .source import Source, Value
+from .split import WORK, define_part, last_arrival, part_range
 from .tiles import program_count
 from .types import NAMES
 
 
 def emit_gemm(kernel: Kernel, schedule: TritonSchedule, source: Source) -> None:
-    """Emit the body of the kernel's function; each program computes one tile of one product of the batch."""
+    """Emit the body of the kernel's function; each program computes one tile of one product of the batch, or a part of
+    its sum."""
     product = find_contraction(kernel)
     tile = Expressions(kernel, schedule, source, ("m", "n"))
-    _define_tile(tile)
-    total = source.let("acc", f"tl.zeros((M_BLOCK, N_BLOCK), {NAMES[product.node.accumulator]})")
+    number, part = _define_tile(tile)
+    total = source.let("acc", _zeros(product))
+    length = str(tile.total("k"))
+    begin, end = part_range(source, part, length, "K_BLOCK", schedule.split) if part else ("0", length)
     start = source.fresh("k_start")
-    with source.loop(f"for {start} in range(0, {tile.total('k')}, K_BLOCK):", "k"):
+    with source.loop(f"for {start} in range({begin}, {end}, K_BLOCK):", "k"):
         wide = ".to(tl.int64)" if schedule.wide else ""
         tile.define("k", f"{start} + tl.arange(0, K_BLOCK){wide}")
         a = _operand(tile, product.lhs, product.dtypes[0], ("m", "k"))
         b = _operand(tile, product.rhs, product.dtypes[1], ("k", "n"))
-        precision = f', input_precision="{schedule.precision}"' if product.dtypes[0] is DType.F32 else ""
-        if DType.U8 in product.dtypes:
-            a, b = _signed(tile, product, a, b, total)
-        if product.dtypes[0].is_integer:
-            precision = ", out_dtype=tl.int32"
-        source.line(f"{total} = tl.dot({a}, {b}, {total}{precision})")
+        _multiply(tile, product, a, b, total)
     tile.frame = ("m", "n")
+    if not part:
+        _epilogue(tile, product, total)
+        return
+    mine = source.let("mine", f"{_block_of(number, part, schedule.split)} + {_WITHIN}")
+    source.line(f"tl.store({WORK} + {mine}, {total})")
+    with last_arrival(source, number, schedule.split):
+        source.line(f"{total} = {_zeros(product)}")
+        other = source.fresh("other")
+        with source.block(f"for {other} in range({schedule.split}):"):
+            at = f"{WORK} + {_block_of(number, other, schedule.split)} + {_WITHIN}"
+            source.line(f'{total} += tl.load({at}, cache_modifier=".cg")')
+        _epilogue(tile, product, total)
+
+
+_WITHIN = "tl.arange(0, M_BLOCK)[:, None] * N_BLOCK + tl.arange(0, N_BLOCK)[None, :]"
+
+
+def _block_of(tile: str, part: str, split: int) -> str:
+    """The first element of a partial sum in the workspace."""
+    return f"({tile} * {split} + {part}) * (M_BLOCK * N_BLOCK)"
+
+
+def _zeros(product: Contraction) -> str:
+    return f"tl.zeros((M_BLOCK, N_BLOCK), {NAMES[product.node.accumulator]})"
+
+
+def _multiply(tile: Expressions, product: Contraction, a: str, b: str, total: str) -> None:
+    """Add the product of two blocks to the sum."""
+    source, precision = tile.source, tile.schedule.precision
+    if product.dtypes[0] is DType.F32:
+        source.line(_FLOAT32[precision].format(total=total, a=a, b=b))
+        return
+    if DType.U8 in product.dtypes:
+        a, b = _signed(tile, product, a, b, total)
+    typed = ", out_dtype=tl.int32" if product.dtypes[0].is_integer else ""
+    source.line(f"{total} = tl.dot({a}, {b}, {total}{typed})")
+
+
+_FLOAT32 = {
+    "float32": "{total} += _dot_float32({a}, {b})",
+    "bf16x3": "{total} += _dot_bf16x3({a}, {b})",
+    "tf32": '{total} = tl.dot(_tf32({a}), _tf32({b}), {total}, input_precision="tf32")',
+    "exact": '{total} = tl.dot({a}, {b}, {total}, input_precision="ieee")',
+}
+"""How blocks of float32 are multiplied, by the precision of the schedule."""
+
+
+def _epilogue(tile: Expressions, product: Contraction, total: str) -> None:
+    """Store the results, which are expressions of the sum."""
     both = frozenset(tile.frame)
-    source.remember(product.node, Value(total, both, product.node.dtype))
-    for stage in kernel.stages:
+    tile.source.remember(product.node, Value(total, both, product.node.dtype))
+    for stage in tile.kernel.stages:
         if isinstance(stage, Store):
             tile.store(stage, both)
 
 
-def _define_tile(tile: Expressions) -> None:
-    """Define the indices of the tile. `GROUP` rows of tiles run together, column by column, and share operands in the
-    L2 cache."""
-    s, schedule = tile.source, tile.schedule
-    rows, columns = (program_count(tile, schedule.dim(d)) for d in ("m", "n"))
+def _define_tile(tile: Expressions) -> tuple[str, str]:
+    """Define the indices of the tile; (its number, the part of its sum, "" for all of it). `GROUP` rows of tiles run
+    together, column by column, and share operands in the L2 cache."""
+    s, schedule, part = tile.source, tile.schedule, ""
+    batch, rows, columns = (program_count(tile, schedule.dim(d)) for d in ("z", "m", "n"))
     pid = s.let("pid", f"tl.program_id(0){'.to(tl.int64)' if schedule.wide else ''}")
+    if schedule.split > 1:
+        pid, part = define_part(s, pid, f"{batch} * {rows} * {columns}", schedule.split)
+    number = pid
     if schedule.dim("z").axes:
         tile.define("z", f"{pid} // ({rows} * {columns})")
         pid = s.let("pid", f"{pid} % ({rows} * {columns})")
@@ -54,6 +105,7 @@ def _define_tile(tile: Expressions) -> None:
     inside = s.let("inside", f"{pid} % (GROUP * {columns})")
     tile.define("m", f"({first} + {inside} % {height}) * M_BLOCK + tl.arange(0, M_BLOCK)")
     tile.define("n", f"{inside} // {height} * N_BLOCK + tl.arange(0, N_BLOCK)")
+    return number, part
 
 
 def _signed(tile: Expressions, product: Contraction, a: str, b: str, total: str) -> tuple[str, str]:

@@ -5,6 +5,31 @@ from __future__ import annotations
 import re
 
 _TEXTS = (
+    # The nearest number with the 10 bits of mantissa of TF32; tensor cores cut off others. It can be -0 for NaN, but
+    # then the rest, x - _high(x), is NaN.
+    """
+def _high(x):
+    return ((x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+""",
+    """
+def _tf32(x):
+    return tl.where(x == x, _high(x), x)
+""",
+    # Tensor cores cut off bits of sums too. So each block is summed from zero, and the caller adds the blocks.
+    """
+def _dot_float32(a, b):
+    a_high, b_high = _high(a), _high(b)
+    total = tl.dot(a - a_high, b_high, input_precision="tf32")
+    total = tl.dot(a_high, b - b_high, total, input_precision="tf32")
+    return tl.dot(a_high, b_high, total, input_precision="tf32")
+""",
+    """
+def _dot_bf16x3(a, b):
+    a_high, b_high = a.to(tl.bfloat16), b.to(tl.bfloat16)
+    total = tl.dot((a - a_high.to(tl.float32)).to(tl.bfloat16), b_high)
+    total = tl.dot(a_high, (b - b_high.to(tl.float32)).to(tl.bfloat16), total)
+    return tl.dot(a_high, b_high, total)
+""",
     """
 def _max(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
@@ -123,5 +148,10 @@ _NAMES = {re.search(r"def (\w+)", text).group(1): text.strip() for text in _TEXT
 
 
 def helpers_for(body: str) -> list[str]:
-    """The jitted functions that `body` calls, in the order of their definitions."""
-    return [f"@triton.jit\n{text}" for name, text in _NAMES.items() if re.search(rf"\b{name}\b", body)]
+    """The jitted functions that `body` and these functions call, in the order of their definitions: each calls earlier
+    ones."""
+    called: list[str] = []
+    for name, text in reversed(_NAMES.items()):
+        if re.search(rf"\b{name}\b", "\n".join((body, *called))):
+            called.insert(0, text)
+    return [f"@triton.jit\n{text}" for text in called]

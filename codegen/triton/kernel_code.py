@@ -17,6 +17,7 @@ from ...ir.lazy_dataclass import dataclass
 Form = Literal["cubin", "ttir"]
 
 _MAGIC = b"mxftrit1"
+MOST_COUNTERS = 4096
 _PREFIX = struct.Struct("<8sQ")
 
 
@@ -24,7 +25,8 @@ _PREFIX = struct.Struct("<8sQ")
 class KernelCode:
     """One kernel. `parameters` are the types of its run-time arguments in Triton's spelling (`*fp32`, `i32`): buffers,
     then extents. A block has `num_warps` warps of 32 threads and `shared` bytes of shared memory. `code` is TTIR text
-    or a cubin, depending on `form`.
+    or a cubin, depending on `form`. `counters`: the last argument, which launches do not have, are the device's
+    `MOST_COUNTERS` int32, which are 0 before and after each launch.
     """
 
     name: str
@@ -33,6 +35,7 @@ class KernelCode:
     num_warps: int
     shared: int
     code: bytes
+    counters: bool = False
 
     def to_bytes(self) -> bytes:
         header = asdict(self)

@@ -54,7 +54,8 @@ class TritonEmitter:
             source = self.emitted[key] = self._source(kernel, key, aligned)
         self.kernels.add(source)
         reason = source.schedule.fallback.removeprefix(f"kernel {kernel.name}: ")
-        return Emission((LaunchSpec(source.name, source.programs(), 1),), fallback=reason, extents=source.numbers)
+        launch, workspace = LaunchSpec(source.name, source.programs(), 1), source.workspace()
+        return Emission((launch,), workspace, fallback=reason, extents=source.numbers)
 
     def _source(self, kernel: Kernel, key: str, aligned: bool) -> TritonSource:
         schedule = replace(schedule_triton(kernel, self.target), aligned=aligned)
@@ -76,8 +77,8 @@ class TritonEmitter:
             observe_kernel(general.kernel, self.context)
             source = emit_triton(replace(general.kernel, name=name), schedule)
             self.kernels.add(source)
-        launch = LaunchSpec(name, source.programs(extents), 1)
-        return Emission((launch,), operands=general.operands, extents=general.extents)
+        launch, workspace = LaunchSpec(name, source.programs(extents), 1), source.workspace(extents)
+        return Emission((launch,), workspace, operands=general.operands, extents=general.extents)
 
     def nested(self) -> TritonEmitter:
         inner = copy(self)

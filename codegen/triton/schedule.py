@@ -1,6 +1,6 @@
 """Schedules a kernel for a GPU: which axes share a tile dimension, its block, and how many warps compute a tile.
 
-The numbers are derived from the target and from extents; they have not been tuned on a GPU.
+The numbers are derived from the target and from extents; `gemm_tiles.py` has those of matrix products.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ...ir.lazy_dataclass import dataclass
 from ...ir.types import DType
 from ..lower_contract import contract_as_sum, convolutions_as_products
 from .accesses import Access, accesses, axis_names, chains
+from .gemm_tiles import Counts, exact_tile, gemm_tile
 from .gpu import Gpu
 from .memory_order import in_memory_order
 from .operands import NoTensorCores, find_contraction
@@ -20,8 +21,6 @@ from .sizes import product, size
 
 _LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the part of a last block beyond them
 _SMALL_GEMM = 1 << 18  # multiplications of a float32 GEMM up to which exact ("ieee") products cost no time
-_GEMM_TILES = ((128, 256), (128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
-_LARGEST_FLOAT_TILE = 128 * 128  # a float32 product is three tf32 products of registers: larger tiles spill
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +37,9 @@ class TritonSchedule:
     """`dims` are ordered from the outermost to the innermost; reduced ones (`r`, `k`) come last and are not part of the
     grid.
 
-    `group`: rows of GEMM tiles that run together to share columns in the L2 cache. `precision`: of float32 products
-    ("tf32x3", "ieee", "tf32"). `wide`: indices have 64 bits. `aligned`: every pointer is a multiple of 16 bytes.
+    `group`: rows of GEMM tiles that run together to share columns in the L2 cache. `split`: programs that share the sum
+    of a tile. `precision`: of float32 products ("float32", "tf32", "bf16x3", "exact"; see docs/gpu-target.md).
+    `wide`: indices have 64 bits. `aligned`: every pointer is a multiple of 16 bytes.
     `divisible`: run-time extents that are multiples of 16. `fallback`: why the contraction runs as a plain sum.
     """
 
@@ -47,7 +47,8 @@ class TritonSchedule:
     num_warps: int
     num_stages: int = 1
     group: int = 1
-    precision: str = "tf32x3"
+    split: int = 1
+    precision: str = "float32"
     fp_fusion: bool = True
     wide: bool = False
     aligned: bool = True
@@ -92,6 +93,11 @@ class _Sizes:
             known = self.extents.get(extent) if isinstance(extent, str) else None
             total *= size(extent).typical if known is None else known
         return total
+
+    def is_known(self, *axes: str) -> bool:
+        """True if `count` is at least the number of points of these axes in each launch."""
+        extents = [self.kernel.axis(name).extent for name in axes]
+        return all(size(e).constant is not None or (isinstance(e, str) and e in self.extents) for e in extents)
 
     @property
     def wide(self) -> bool:
@@ -213,27 +219,14 @@ def longest_row(target: Gpu) -> int:
 
 
 def _gemm(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
-    """A matrix product on tensor cores: tiles of `_gemm_tile`, with up to four stages of operands in shared memory."""
+    """A matrix product on tensor cores. Programs share sums where the number of tiles is known."""
     c = find_contraction(kernel)
-    counts = sizes.count(c.batch), sizes.count(c.rows), sizes.count(c.columns), sizes.count(c.inner)
-    m, n = _gemm_tile(counts, target, c.dtypes[0])
-    itemsize = c.dtypes[0].itemsize
-    k = max(32 if itemsize == 1 else 16, min(128 // itemsize, power_of_two(counts[3])))
-    stages = min(4, target.shared_bytes // ((m + n) * k * itemsize), max(1, -(-counts[3] // k)))
-    small = c.dtypes[0] is DType.F32 and counts[0] * counts[1] * counts[2] * counts[3] <= _SMALL_GEMM
-    dims = (TileDim("z", c.batch, 1), TileDim("m", c.rows, m), TileDim("n", c.columns, n), TileDim("k", c.inner, k))
-    warps = 8 if m * n >= 128 * 128 else 4
-    return TritonSchedule(dims, warps, max(1, stages), 8, "ieee" if small else "tf32x3", wide=sizes.wide)
-
-
-def _gemm_tile(counts: tuple[int, int, int, int], target: Gpu, dtype: DType) -> tuple[int, int]:
-    """The largest tile that the product fills and that gives three quarters of the multiprocessors a tile each."""
-    batch, rows, columns, _ = counts
-    most_m, most_n = max(16, power_of_two(rows)), max(16, power_of_two(columns))
-    for m, n in _GEMM_TILES:
-        m, n = min(m, most_m), min(n, most_n)
-        if dtype is DType.F32 and m * n > _LARGEST_FLOAT_TILE:
-            continue
-        if 4 * batch * -(-rows // m) * -(-columns // n) >= 3 * target.multiprocessors:
-            return m, n
-    return min(32, most_m), min(32, most_n)
+    batch, rows, columns, inner = (sizes.count(axes) for axes in (c.batch, c.rows, c.columns, c.inner))
+    counts = Counts(batch, rows, columns, inner, c.dtypes[0].itemsize)
+    if c.dtypes[0] is DType.F32 and counts.products <= _SMALL_GEMM:
+        tile, precision = exact_tile(counts), "exact"
+    else:
+        tile, precision = gemm_tile(counts, target, may_split=sizes.is_known(*c.batch, *c.rows, *c.columns)), "float32"
+    parts = (("z", c.batch, 1), ("m", c.rows, tile.m), ("n", c.columns, tile.n), ("k", c.inner, tile.k))
+    dims = tuple(TileDim(*part) for part in parts)
+    return TritonSchedule(dims, tile.warps, tile.stages, 8, tile.split, precision, wide=sizes.wide)

@@ -25,9 +25,11 @@ class Value:
 
 @dataclass
 class Scope:
-    """Lines of one block and the values computed in it. `moving` are the dimensions along which its loop steps."""
+    """Lines of one block and the values computed in it. `moving` are the dimensions along which its loop steps. A
+    closed block keeps all its lines: none is written before it."""
 
     moving: frozenset[str]
+    closed: bool = False
     lines: list[str] = field(default_factory=list[str])
     known: dict[object, Value] = field(default_factory=dict[object, Value])
 
@@ -74,14 +76,25 @@ class Source:
         if dims is None:
             return self.scopes[-1]
         for depth in range(len(self.scopes) - 1, 0, -1):
-            if dims & self.scopes[depth].moving:
+            if self.scopes[depth].closed or dims & self.scopes[depth].moving:
                 return self.scopes[depth]
         return self.scopes[0]
 
     @contextmanager
     def loop(self, head: str, moving: str) -> Generator[None]:
         """A block under `head`, a loop along dimension `moving`."""
-        self.scopes.append(Scope(frozenset((moving,))))
+        with self._block(head, Scope(frozenset((moving,)))):
+            yield
+
+    @contextmanager
+    def block(self, head: str) -> Generator[None]:
+        """A closed block under `head`."""
+        with self._block(head, Scope(frozenset(), closed=True)):
+            yield
+
+    @contextmanager
+    def _block(self, head: str, scope: Scope) -> Generator[None]:
+        self.scopes.append(scope)
         yield
         body = self.scopes.pop().lines
         self.scopes[-1].lines += [head, *(f"    {line}" for line in body)]

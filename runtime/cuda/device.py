@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...codegen.triton.cubin import read_resources
-from ...codegen.triton.kernel_code import KernelCode
+from ...codegen.triton.kernel_code import MOST_COUNTERS, KernelCode
 from ...codegen.triton.target import GpuTarget
 from ...ir.locks import ForkSafeLock
 from ..errors import device_failed
@@ -51,7 +51,8 @@ class CudaDevice(StreamedDevice):
         self.lost = ""
         self.idle_events: list[Any] = []
         self.unused: list[tuple[str, Any]] = []
-        self._pinning = ForkSafeLock()
+        self._pinning, self._counting = ForkSafeLock(), ForkSafeLock()
+        self._counters: Storage | None = None
         self._pinned_free: npt.NDArray[Any] = np.empty(0, np.uint8)
         self.ordinal = cuda.ok(self.driver.cuDeviceGet(number if ordinal is None else ordinal))
         self.context = cuda.ok(self.driver.cuDevicePrimaryCtxRetain(self.ordinal))
@@ -161,6 +162,14 @@ class CudaDevice(StreamedDevice):
 
     # -- programs
 
+    @property
+    def counters(self) -> int:
+        """The address of the counters that kernels take (`KernelCode.counters`)."""
+        with self._counting:
+            if self._counters is None:
+                self._counters = self.allocate_zeroed(4 * MOST_COUNTERS)
+            return self._counters.address.value
+
     def load_code(self, code: bytes) -> Mapping[str, CudaKernel]:
         """See `Launcher`."""
         kernel = KernelCode.from_bytes(code)
@@ -175,8 +184,8 @@ class CudaDevice(StreamedDevice):
         if kernel.shared > _SHARED:
             most = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self.call("cuFuncSetAttribute", function, most, kernel.shared)
-        threads = 32 * kernel.num_warps
-        return {kernel.name: CudaKernel(kernel.name, function, threads, kernel.shared, parameters, module)}
+        threads, called = 32 * kernel.num_warps, (kernel.name, function)
+        return {kernel.name: CudaKernel(*called, threads, kernel.shared, parameters, module, kernel.counters)}
 
     def parameters_of(self, kernel: KernelCode) -> int:
         """The number of parameters of the compiled kernel: its own, and those that Triton adds. ValueError if they are

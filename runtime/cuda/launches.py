@@ -26,7 +26,7 @@ _DEVICE_MEMORY = "CU_MEMORYTYPE_DEVICE"
 
 
 class CudaKernel(NamedTuple):
-    """A loaded kernel with this many parameters. `module` keeps it loaded."""
+    """A loaded kernel with this many parameters. `module` keeps it loaded. `counters`: see `KernelCode`."""
 
     name: str
     function: Any
@@ -34,6 +34,7 @@ class CudaKernel(NamedTuple):
     shared: int
     parameters: int
     module: object
+    counters: bool = False
 
 
 class Launches:
@@ -46,6 +47,8 @@ class Launches:
         self._begin = min((launch.first for launch in self._launches), default=0)
         self._end = max((launch.end for launch in self._launches), default=0)
         self._null = ctypes.c_int64(0)  # the parameters that Triton adds: memory that no kernel of ours uses
+        counted = any(isinstance(launch.kernel, CudaKernel) and launch.kernel.counters for launch in self._launches)
+        self._counters = ctypes.c_int64(device.counters if counted else 0)
         self._pointers = [self._parameters(launch) for launch in self._launches]
         self._calls = [self._call(launch, at) for launch, at in self.steps()]
         self._has_run = False
@@ -58,6 +61,8 @@ class Launches:
         first = self._words.__array_interface__["data"][0] + 8 * launch.first
         own = launch.end - launch.first
         added = [ctypes.addressof(self._null)] * (launch.kernel.parameters - own)
+        if launch.kernel.counters:
+            added[0] = ctypes.addressof(self._counters)
         return (ctypes.c_void_p * launch.kernel.parameters)(*(first + 8 * i for i in range(own)), *added)
 
     def run(self) -> None:

@@ -151,13 +151,22 @@ def test_schedule_follows_the_target() -> None:
     assert schedule_triton(kernel, SM90).dim("r") == TileDim("r", ("r1",), longest_row(SM90))
     assert schedule_triton(kernel, small).dim("r").block < longest_row(small)
     wide, narrow = (schedule_triton(gemm_kernel((), n, n, n, BF16), SM90) for n in (8192, 512))
-    assert (wide.dim("m").block, wide.dim("n").block, wide.num_warps) == (128, 256, 8)
-    assert narrow.dim("m").block * narrow.dim("n").block < 64 * 64
+    assert (wide.dim("m").block, wide.dim("n").block, wide.num_warps, wide.split) == (128, 256, 8, 1)
+    assert (narrow.dim("m").block, narrow.dim("n").block, narrow.split) == (64, 64, 1)
+
+
+def test_programs_share_long_sums_of_few_tiles() -> None:
+    gradient = schedule_triton(gemm_kernel((), 64, 576, 1 << 17, BF16), SM90)
+    assert SM90.multiprocessors <= 2 * 18 * gradient.split <= 3 * SM90.multiprocessors
+    assert schedule_triton(gemm_kernel((), 8192, 8192, 8192, BF16), SM90).split == 1
+    unknown = replace(gemm_kernel((), "n", 64, 1 << 14, BF16), extents=("n",))  # type: ignore[arg-type]
+    assert schedule_triton(unknown, SM90).split == 1  # its tiles have no bound, and the counters have
+    assert schedule_triton(unknown, SM90, {"n": 64}).split > 1
 
 
 def test_float32_products_are_float32() -> None:
-    assert schedule_triton(gemm_kernel((), 512, 512, 512), SM90).precision == "tf32x3"
-    assert schedule_triton(gemm_kernel((), 16, 16, 16), SM90).precision == "ieee"
+    assert schedule_triton(gemm_kernel((), 512, 512, 512), SM90).precision == "float32"
+    assert schedule_triton(gemm_kernel((), 16, 16, 16), SM90).precision == "exact"
 
 
 def test_sizes_print_as_expressions() -> None:

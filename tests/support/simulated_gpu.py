@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from mxforge.codegen.records import COPY, FILL
-from mxforge.codegen.triton.kernel_code import KernelCode
+from mxforge.codegen.triton.kernel_code import MOST_COUNTERS, KernelCode
 from mxforge.codegen.triton.target import GpuTarget
 from mxforge.runtime.device import DeviceAddress
 from mxforge.runtime.errors import out_of_memory
@@ -42,6 +42,7 @@ class SimulatedGpu(StreamedDevice):
         self.freed = 0
         self.launched: dict[str, int] = {}
         self._pinned: set[int] = set()
+        self._counters = self.allocate_zeroed(4 * MOST_COUNTERS)
 
     @property
     def target(self) -> GpuTarget:
@@ -106,6 +107,8 @@ class SimulatedGpu(StreamedDevice):
             self.memory.bytes_at(arguments[0], size)[:] = 0
         else:
             code, function = kernel
+            if code.counters:
+                arguments = [*arguments, self._counters.address.value]
             assert len(arguments) == len(code.parameters), f"{len(arguments)} arguments for {code.parameters}"
             self.launched[code.name] = self.launched.get(code.name, 0) + 1
             self.memory.launch(function, size, arguments)

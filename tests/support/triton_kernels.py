@@ -10,6 +10,7 @@ import numpy as np
 from mxforge.codegen.lower import lower_region
 from mxforge.codegen.triton.compile import CompiledKernel, compile_triton, lower_to_ttir
 from mxforge.codegen.triton.emit import TritonSource, emit_triton
+from mxforge.codegen.triton.kernel_code import MOST_COUNTERS
 from mxforge.codegen.triton.schedule import TritonSchedule, schedule_triton
 from mxforge.codegen.triton.target import SM90
 from mxforge.ir.dialects.core import Fused
@@ -65,7 +66,11 @@ def _run(
         _unwritten(b, extents) if b.written else np.ascontiguousarray(next(given), memory_dtype(b.dtype))
         for b in kernel.buffers
     ]
-    run_ttir(ttir, source.programs(extents), [*memory, *(extents[e] for e in kernel.extents)])
+    added: list[Array] = []
+    if source.partial_bytes:
+        added = [np.full(source.workspace(extents), 0xFF, np.uint8), np.zeros(MOST_COUNTERS, np.int32)]
+    run_ttir(ttir, source.programs(extents), [*memory, *(extents[e] for e in kernel.extents), *added])
+    assert not added or not added[1].any(), "counters are not 0 after the launch"
     return [m for b, m in zip(kernel.buffers, memory, strict=True) if b.written]
 
 

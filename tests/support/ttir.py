@@ -208,6 +208,17 @@ def _store(op: Op, args: list[Any]) -> None:
     pointer.buffer[pointer.offset[where]] = np.broadcast_to(value, where.shape)[where]
 
 
+def _atomic(op: Op, args: list[Any]) -> Any:
+    """An addition of integers to memory; the value before. Programs run one after another, so the order of barriers and
+    of other accesses needs no rule."""
+    pointer, value, mask = args
+    assert "add" in op.text and pointer.buffer.dtype.kind == "i" and mask.all(), op.line
+    pointer.check(None, "atomic addition")
+    before = pointer.buffer[pointer.offset]
+    pointer.buffer[pointer.offset] += value
+    return before
+
+
 def _pointer_cast(op: Op, args: list[Any]) -> Any:
     x = args[0]
     if isinstance(x, Pointer):
@@ -397,6 +408,9 @@ RULES: dict[str, Rule] = {
     "tt.addptr": lambda op, args: Pointer(args[0].buffer, args[0].offset + np.asarray(args[1], np.int64)),
     "tt.load": _load,
     "tt.store": _store,
+    "tt.atomic_rmw": _atomic,
+    "gpu.barrier": lambda op, args: None,
+    "ttg.barrier": lambda op, args: None,
     "tt.bitcast": _pointer_cast,
     "arith.bitcast": _pointer_cast,
     "tt.dot": _dot,

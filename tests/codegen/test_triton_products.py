@@ -1,0 +1,141 @@
+"""How the Triton target multiplies: the precision of float32 products, and sums that several programs share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mxforge as mx
+import numpy as np
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed: pip install mxforge[cuda]")
+
+from contraction_kernels import ConvSpec, Extras, gemm_kernel, weight_gradient_kernel
+from mxforge.codegen.triton.compile import compile_triton
+from mxforge.codegen.triton.schedule import TritonSchedule, schedule_triton
+from mxforge.codegen.triton.target import SM90
+from mxforge.ir.kernel import Buffer, Expr, Index, Kernel, Load, Scalar
+from mxforge.ir.scalar import ScalarOp
+from mxforge.ir.types import DType
+from support.triton_kernels import emitted, memory_dtype, relative_error, run_source
+
+Array = np.ndarray
+rng = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> Array:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def small(kernel: Kernel, **changes: object) -> TritonSchedule:
+    """The schedule with tiles of 16 x 16 x 16."""
+    schedule = schedule_triton(kernel, SM90)
+    dims = tuple(replace(d, block=1 if d.name == "z" else 16) for d in schedule.dims)
+    return replace(schedule, dims=dims, **changes)  # type: ignore[arg-type]
+
+
+# -- precision
+
+ERRORS = {"float32": 4e-7, "exact": 4e-7, "bf16x3": 1e-5, "tf32": 1e-3}
+
+
+@pytest.mark.parametrize("precision", ERRORS)
+def test_precision(precision: str) -> None:
+    kernel = gemm_kernel((), 20, 24, 300)
+    a, b = normal(20, 300), normal(300, 24)
+    (found,) = run_source(emitted(kernel, small(kernel, precision=precision)), kernel, [a, b])
+    error = relative_error(found, a.astype(np.float64) @ b)
+    assert ERRORS[precision] / 100 < error < ERRORS[precision]
+
+
+@pytest.mark.parametrize("precision", ERRORS)
+def test_nan_is_kept(precision: str) -> None:
+    """Also NaN as GPUs compute it: all bits of the mantissa are set, and rounding them would carry into the sign."""
+    kernel = gemm_kernel((), 16, 16, 16)
+    a, b = np.ones((16, 16), np.float32), np.ones((16, 16), np.float32)
+    a[3, 4], b[5, 6] = np.array([0x7FFFFFFF, 0xFFFFFFFF], np.uint32).view(np.float32)
+    (found,) = run_source(emitted(kernel, small(kernel, precision=precision)), kernel, [a, b])
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(a @ b))
+
+
+# -- split sums
+
+
+def with_residual(total: Expr, index: Index) -> Expr:
+    return Scalar(ScalarOp.MAX, (Scalar(ScalarOp.ADD, (total, Load("residual", index))), Load("a", index)))
+
+
+@pytest.mark.parametrize("split", [2, 5, 16])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+def test_split_sums(split: int, dtype: DType) -> None:
+    """Also with parts that have no points, and with an epilogue that reads an operand of the product."""
+    extras = Extras((Buffer("residual", dtype, (2, 37, 75)),), with_residual)
+    kernel = gemm_kernel((2,), 37, 75, 75, dtype, extras=extras)
+    inputs = [normal(2, 37, 75), normal(2, 75, 75), normal(2, 37, 75)]
+    inputs = [x.astype(memory_dtype(dtype)) for x in inputs]
+    (found,) = run_source(emitted(kernel, small(kernel, split=split)), kernel, inputs)
+    a, b, residual = (x.astype(np.float64) for x in inputs)
+    assert relative_error(found, np.maximum(a @ b + residual, a)) <= (1e-6 if dtype is DType.F32 else 1e-3)
+
+
+def test_sums_of_run_time_length_are_split() -> None:
+    names = ("rows", "columns", "inner")
+    kernel = replace(gemm_kernel((), *names), extents=names)  # type: ignore[arg-type]
+    source = emitted(kernel, small(kernel, split=3))
+    for rows, columns, inner in ((20, 17, 100), (1, 1, 1), (33, 5, 16)):
+        a, b = normal(rows, inner), normal(inner, columns)
+        (found,) = run_source(source, kernel, [a, b], {"rows": rows, "columns": columns, "inner": inner})
+        assert relative_error(found, a.astype(np.float64) @ b) <= 1e-6
+
+
+def test_integer_sums_are_split() -> None:
+    kernel = _bytes(gemm_kernel((), 20, 24, 300, DType.F32))
+    a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((20, 300), (300, 24)))
+    schedule = schedule_triton(kernel, SM90)
+    (found,) = run_source(emitted(kernel, replace(schedule, split=3)), kernel, [a, b])
+    np.testing.assert_array_equal(found, a.astype(np.int32) @ b.astype(np.int32))
+
+
+def _bytes(kernel: Kernel) -> Kernel:
+    a, b, y = kernel.buffers
+    (stage,) = kernel.stages
+    value = replace(stage.value, accumulator=DType.I32, dtype=DType.I32)  # type: ignore[type-var, call-arg]
+    buffers = (replace(a, dtype=DType.I8), replace(b, dtype=DType.I8), replace(y, dtype=DType.I32))
+    return replace(kernel, buffers=buffers, stages=(replace(stage, value=value),))
+
+
+def test_weight_gradients_are_split() -> None:
+    kernel = weight_gradient_kernel((3, 5, 9, 8), 6, (3, 3), ConvSpec((2, 1), (1, 1), (1, 1)))
+    x, dy = normal(3, 5, 9, 8), normal(3, 6, 5, 8)
+    (found,) = run_source(emitted(kernel, small(kernel, split=4)), kernel, [x, dy])
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.stack([padded[:, :, r : r + 10 : 2, s : s + 8] for r in range(3) for s in range(3)], axis=2)
+    assert relative_error(found, np.einsum("nchw,nothw->cot", dy, windows).reshape(6, 5, 3, 3)) <= 1e-6
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16], ids=lambda d: d.value)
+def test_split_sums_have_barriers_and_read_the_sums_of_others(dtype: DType) -> None:
+    kernel = gemm_kernel((), 64, 64, 1 << 14, dtype)
+    schedule = schedule_triton(kernel, SM90)
+    assert schedule.split > 8
+    compiled = compile_triton(emitted(kernel, schedule), SM90)
+    stored, counted = compiled.ptx.index("st.global"), compiled.ptx.index("atom")
+    assert "bar.sync" in compiled.ptx[stored:counted]
+    assert "acq_rel" in compiled.ptx[counted : counted + 40]
+    assert "ld.global.cg" in compiled.ptx[counted:]
+    assert compiled.resources.stack == 0
+
+
+@pytest.mark.usefixtures("simulated_gpus")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_devices_run_split_sums(dtype: str) -> None:
+    """Each run leaves the counters 0, and has the same bits. Extents are constants, and arguments."""
+    gpu = mx.gpu(0)
+    a, b = (mx.nd.array(normal(*shape), gpu, dtype) for shape in ((48, 9000), (9000, 40)))
+    expected = a.asnumpy().astype(np.float64) @ b.asnumpy()
+    net = mx.gluon.nn.HybridLambda(lambda F, a, b: F.dot(a, b))
+    net.hybridize(static_alloc=True)
+    first = net(a, b).asnumpy()
+    assert relative_error(first, expected) <= (1e-6 if dtype == "float32" else 1e-3)
+    for call in (net, net, mx.nd.dot):
+        np.testing.assert_array_equal(call(a, b).asnumpy(), first)
