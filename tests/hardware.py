@@ -1,10 +1,12 @@
-"""The tests of GPUs on the GPU of this machine, and times, as JSON. One command:
+"""The tests of GPUs on the GPU of this machine, and a table of times against PyTorch, as JSON. One command:
 
-    python -m tests.hardware [--output results.json] [--gpus fake]
+    python -m tests.hardware [--output results.json] [--rows PATTERN,...] [--gpus fake]
 
 Tests run in as many processes as the machine has processors, up to 16, each of which compiles the kernels of its tests:
 about four minutes at most. A test that breaks the GPU's context ends its process, and the others go on in a new one.
-`--gpus fake` runs the same tests on the fake driver of the tests.
+Then the rows of the table (`gpu_rows/rows.py`) are measured one after another, mxforge and PyTorch each in a process of
+its own with a time limit; what fails is recorded as text, and the file is written anew after each row.
+`--gpus fake` does the same on the fake driver of the tests, with tiny sizes, where times mean nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +20,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+
+from mxforge.frontend.artifacts import write_atomically
+
+from .gpu_rows import table
+from .gpu_rows.memcheck import memcheck
+from .gpu_rows.rows import Row, selected
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = """
@@ -36,27 +44,84 @@ FILES = """
 SIMULATED = ("tests/frontend/test_gpu.py::test_memory_is_freed",)
 """Tests that look into simulated GPUs."""
 
+_VARIANTS = "eager,graph,compile"
 _PROCESSES = 16
 _GRACE = 20  # seconds in which an interrupted pytest writes its report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.hardware", description="Run the tests of GPUs on a GPU.")
-    parser.add_argument("--output", default="hardware.json", help="the file for the results (default: %(default)s)")
-    parser.add_argument("--gpus", choices=("hardware", "fake"), default="hardware", help="which GPUs (default: real)")
-    parser.add_argument("--seconds", type=int, default=240, help="the time limit of the tests (default: %(default)s)")
-    parser.add_argument("files", nargs="*", help="other files of tests, without .py, below tests/")
-    options = parser.parse_args(arguments)
+    options = _options(arguments)
+    end = time.monotonic() + options.seconds
     machine = describe() if options.gpus == "hardware" else {"gpu": "fake"}
     if machine is None:
         return 2
-    results = {"schema": "hardware/1", "machine": machine, "packages": versions()}
-    results["tests"] = run_tests(options.gpus, options.files or FILES, options.seconds)
-    results["times"] = times() if options.gpus == "hardware" else {}
-    Path(options.output).write_text(json.dumps(results, indent=1) + "\n")
-    tests = results["tests"]
-    print(f"{tests['passed']} tests passed, {len(tests['failures'])} failed: {options.output}")
-    return 0 if tests["complete"] and tests["passed"] and not tests["failures"] else 1
+    results: dict[str, Any] = {"schema": "hardware/2", "machine": machine, "packages": versions(options.torch)}
+
+    def keep(**parts: Any) -> None:
+        results.update(parts)
+        write_atomically(Path(options.output), f"{json.dumps(results, indent=1)}\n".encode())
+
+    keep()
+    if options.tests:
+        limit = min(options.test_seconds, options.seconds)
+        keep(tests=run_tests(options.gpus, options.files or FILES, limit))
+        print(f"{results['tests']['passed']} tests passed, {len(results['tests']['failures'])} failed", flush=True)
+    conditions = table.Conditions(
+        options.gpus, options.torch, options.peers, options.row_seconds, 0 if options.gpus == "fake" else 1, end
+    )
+    if options.prepare and options.rows:
+        keep(prepared=table.prepare(options.rows, conditions, options.prepare))
+    for name, row in table.measured(options.rows, conditions):
+        keep(rows={**results.get("rows", {}), name: row})
+    if options.memcheck and options.gpus == "hardware":
+        keep(memcheck=memcheck(max(1, min(options.row_seconds, end - time.monotonic()))))
+    print(f"results: {options.output}")
+    return _status(results)
+
+
+def _status(results: dict[str, Any]) -> int:
+    """1 if tests failed or did not run, or mxforge failed in a row."""
+    tests = results.get("tests")
+    if tests is not None and not (tests["complete"] and tests["passed"] and not tests["failures"]):
+        return 1
+    return int(any("us" not in row.get("mxforge", {}) for row in results.get("rows", {}).values()))
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.hardware", description="Check and measure a GPU.")
+    parser.add_argument("--output", default="hardware.json", help="the file for the results (default: %(default)s)")
+    parser.add_argument("--gpus", choices=("hardware", "fake"), default="hardware", help="which GPUs (default: real)")
+    parser.add_argument("--seconds", type=int, default=1500, help="the time limit of everything (default: %(default)s)")
+    parser.add_argument("--test-seconds", type=int, default=240, help="that of the tests (default: %(default)s)")
+    parser.add_argument(
+        "--row-seconds", type=int, default=120, help="that of a process of a row (default: %(default)s)"
+    )
+    parser.add_argument("--no-tests", dest="tests", action="store_false", help="only the rows")
+    parser.add_argument("--no-memcheck", dest="memcheck", action="store_false", help="without compute-sanitizer")
+    text = "patterns of names of rows, separated by commas; all or none (default: all)"
+    parser.add_argument("--rows", type=_rows, default="all", help=text)
+    text = f"variants of PyTorch, separated by commas, or none (default: {_VARIANTS}); max-autotune is another one"
+    parser.add_argument("--peers", type=_peers, default=_VARIANTS, help=text)
+    parser.add_argument("--torch", default=sys.executable, metavar="PYTHON", help="the interpreter that has PyTorch")
+    text = "compile for the rows beforehand in N processes, so that later ones find it in the caches (default: none)"
+    parser.add_argument("--prepare", type=int, default=0, metavar="N", help=text)
+    parser.add_argument("files", nargs="*", help="other files of tests, without .py, below tests/")
+    return parser.parse_args(arguments)
+
+
+def _rows(text: str) -> list[Row]:
+    try:
+        return selected(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _peers(text: str) -> list[str]:
+    names = [] if text == "none" else text.split(",")
+    for name in names:
+        if name not in (*_VARIANTS.split(","), "max-autotune"):
+            raise argparse.ArgumentTypeError(f"{name!r} is not a variant of PyTorch")
+    return names
 
 
 def describe() -> dict[str, Any] | None:
@@ -79,14 +144,17 @@ def describe() -> dict[str, Any] | None:
     }
 
 
-def versions() -> dict[str, str]:
+def versions(torch: str) -> dict[str, str]:
+    """The versions of packages, and of PyTorch in its interpreter."""
     found = {}
     for name in ("mxforge", "numpy", "triton", "cuda-bindings"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    program = "from importlib.metadata import version; print(version('torch'))"
+    done = subprocess.run([torch, "-c", program], capture_output=True, text=True, check=False)
+    return {**found, "torch": done.stdout.strip() or "none"}
 
 
 def run_tests(gpus: str, files: Sequence[str], seconds: int) -> dict[str, Any]:
@@ -130,88 +198,6 @@ def _failure(case: ElementTree.Element) -> dict[str, str] | None:
             name = f"{case.get('classname')}.{case.get('name')}"
             return {"test": name, "message": (found.get("message") or "")[:1000]}
     return None
-
-
-def times() -> dict[str, float | str]:
-    """Microseconds of each measurement; the text of the error if it fails."""
-    found: dict[str, float | str] = {}
-    for measure in (eager_sum, hybridized_network, training_step, copy_of_256_mib):
-        try:
-            found[measure.__name__] = round(microseconds(measure()), 2)
-        except Exception as error:  # whatever does not work on this GPU
-            found[measure.__name__] = f"{type(error).__name__}: {error}"[:500]
-    return found
-
-
-def microseconds(call: Callable[[], object], seconds: float = 1.0) -> float:
-    """The shortest mean time of a call in five series, with the wait for its work."""
-    import mxforge as mx
-
-    for _ in range(5):
-        call()
-    mx.nd.waitall()
-    start, count = time.perf_counter(), 0
-    while time.perf_counter() - start < seconds / 10:
-        call()
-        count += 1
-    mx.nd.waitall()
-    best = float("inf")
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(count):
-            call()
-        mx.nd.waitall()
-        best = min(best, time.perf_counter() - start)
-    return 1e6 * best / count
-
-
-def eager_sum() -> Callable[[], object]:
-    import mxforge as mx
-
-    a, b = (mx.nd.ones((128, 128), ctx=mx.gpu(0)) for _ in range(2))
-    return lambda: a + b
-
-
-def _network() -> Any:
-    import mxforge as mx
-
-    net = mx.gluon.nn.HybridSequential()
-    net.add(*(mx.gluon.nn.Dense(128, activation="relu", in_units=128) for _ in range(6)))
-    net.initialize(ctx=mx.gpu(0))
-    net.hybridize(static_alloc=True, static_shape=True)
-    return net
-
-
-def hybridized_network() -> Callable[[], object]:
-    """Six dense layers: one graph of launches."""
-    import mxforge as mx
-
-    net, x = _network(), mx.nd.ones((32, 128), ctx=mx.gpu(0))
-    return lambda: net(x)
-
-
-def training_step() -> Callable[[], object]:
-    """Forward, backward and update of six dense layers."""
-    import mxforge as mx
-
-    net, x = _network(), mx.nd.ones((32, 128), ctx=mx.gpu(0))
-    trainer = mx.gluon.Trainer(net.collect_params(), "adam")
-
-    def step() -> None:
-        with mx.autograd.record():
-            loss = net(x).sum()
-        loss.backward()
-        trainer.step(32)
-
-    return step
-
-
-def copy_of_256_mib() -> Callable[[], object]:
-    """Within the GPU's memory."""
-    import mxforge as mx
-
-    source, target = (mx.nd.zeros((1 << 26,), ctx=mx.gpu(0)) for _ in range(2))
-    return lambda: source.copyto(target)
 
 
 if __name__ == "__main__":
