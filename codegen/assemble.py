@@ -298,7 +298,7 @@ class _Assembler:
             packed = self.packed_place(*key)
             if key not in self.launched:
                 accesses = self.accesses.packing(value, packing)
-                launch = self._launch(spec, (arguments[position], packed), PACK, step, accesses)
+                launch = self._launch(spec, (arguments[position], packed), accesses, PACK, step)
                 done[self.packed[key][0]].append(launch)
             self.launched.add(key)
             arguments[position] = packed
@@ -316,7 +316,7 @@ class _Assembler:
         elif any(spec.numbers for spec in step.emission.launches):
             arguments.append(0)
         return [
-            self._launch(spec, tuple(arguments), kind, step, after_first(accesses) if number else accesses)
+            self._launch(spec, *_taken(spec, arguments, after_first(accesses) if number else accesses), kind, step)
             for number, spec in enumerate(step.emission.launches)
         ]
 
@@ -337,12 +337,26 @@ class _Assembler:
         self,
         spec: LaunchSpec,
         arguments: tuple[Place | int, ...],
+        accesses: tuple[Access, ...],
         kind: str,
         step: KernelStep,
-        accesses: tuple[Access, ...],
     ) -> Launch:
         described = spec.kind or kind, self._layers(step), step.emission.fallback
         return Launch(spec.symbol, arguments + spec.numbers, spec.count, spec.grain, *described, accesses)
+
+
+def _taken(
+    spec: LaunchSpec, arguments: Sequence[Place | int], accesses: tuple[Access, ...]
+) -> tuple[tuple[Place | int, ...], tuple[Access, ...]]:
+    """The arguments of an emission that a launch takes, and its accesses to those that are places."""
+    if spec.taken is None:
+        return tuple(arguments), accesses
+    known = dict(zip([i for i, a in enumerate(arguments) if isinstance(a, Place)], accesses, strict=True))
+    places = [(i, offset) for i, offset in spec.taken if i in known]
+    return (
+        tuple([a.at(offset) if isinstance(a := arguments[i], Place) else a for i, offset in spec.taken]),
+        tuple([replace(known[i], nbytes=known[i].nbytes - offset) for i, offset in places]),
+    )
 
 
 def _is_scratch(block: Block) -> bool:

@@ -151,8 +151,8 @@ class KernelCompiler:
 
     def _primitive(self, node: Node) -> Step:
         """A primitive that no Kernel describes: a routine of the target, or else the primitive's own implementation."""
-        emission = self.emitter.emit_node(node)
         operands = (*node.inputs, *node.outputs)
+        emission = self.emitter.emit_node(node, all(map(self.is_aligned, operands)))
         if emission is None:
             return self._interpreted(node)
         return self._launched(node, emission, operands)

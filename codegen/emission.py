@@ -14,6 +14,8 @@ class LaunchSpec:
     On a CPU the function is `void(ptr arguments, i64 begin, i64 end, i32 worker)`, see runtime/host/threads.py. On a
     GPU `count` is the size of the one-dimensional grid, and a chunk is one of its programs. `kind` is set if it differs
     from the kind of the kernel; see `Launch`. `numbers` are more arguments of this launch, after the workspace.
+    `taken` are the arguments before them that the launch takes: pairs of a position in the emission's arguments and a
+    number of bytes that is added to the address; None for all, in order.
     """
 
     symbol: str
@@ -21,6 +23,7 @@ class LaunchSpec:
     grain: int
     kind: str = ""
     numbers: tuple[int, ...] = ()
+    taken: tuple[tuple[int, int], ...] | None = None
 
 
 class Packing(Protocol):

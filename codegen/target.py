@@ -51,9 +51,9 @@ class Emitter(Protocol):
         """
         ...
 
-    def emit_node(self, node: Node) -> Emission | None:
-        """The code of a primitive that no Kernel describes; its arguments are the operands and then the results. None
-        if the target does not implement the primitive: then the host computes it.
+    def emit_node(self, node: Node, aligned: bool) -> Emission | None:
+        """The code of a primitive that no Kernel describes; its arguments are the operands and then the results.
+        `aligned` is as in `emit`. None if the target does not implement the primitive: then the host computes it.
         """
         ...
 

@@ -48,7 +48,7 @@ class TritonSource:
     text: str
     name: str
     signature: tuple[tuple[str, str], ...]
-    constants: tuple[tuple[str, int], ...]
+    constants: tuple[tuple[str, int | str], ...]
     divisible: frozenset[str]
     grid: tuple[Blocks, ...]
     schedule: TritonSchedule
@@ -88,6 +88,7 @@ def emit_triton(kernel: Kernel, schedule: TritonSchedule) -> TritonSource:
     _check_reductions(kernel, schedule, is_gemm)
     pointers = [(f"{b.name}_ptr", POINTERS[b.dtype]) for b in kernel.buffers]
     signature = (*pointers, *((e, "i64" if schedule.wide else "i32") for e in kernel.extents))
+    constants: tuple[tuple[str, int | str], ...]
     constants = tuple((f"{d.name.upper()}_BLOCK", d.block) for d in schedule.dims if d.block > 1)
     if is_gemm:
         constants += (("GROUP", schedule.group),)

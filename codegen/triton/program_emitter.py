@@ -85,9 +85,19 @@ class TritonEmitter:
         inner.is_nested = True
         return inner
 
-    def emit_node(self, node: Node) -> Emission | None:
-        """None: sorts, scatters and factorizations have no Triton kernels."""
-        return None
+    def emit_node(self, node: Node, aligned: bool) -> Emission | None:
+        """None for primitives without hand-written kernels (`routines/`)."""
+        from .routines.emit import emit_routine
+
+        options = self.context.options
+        is_fixed = self.is_nested or (options.static_shape and not options.dynamic)
+        emitted = emit_routine(node, is_fixed, aligned)
+        if emitted is None:
+            return None
+        emission, sources = emitted
+        for source in sources:
+            self.kernels.add(source)
+        return emission
 
     @property
     def chained_bytes(self) -> int:

@@ -41,7 +41,7 @@ class GpuTarget(Gpu):
         matrix product over taps and channels, contiguous along the channels. Padding is masked.
 
         The costs are estimates for kernels that memory limits: a copy reads and writes each element once, and tiles
-        transpose in registers. Gradients of maxima over windows run on the host, in row-major memory.
+        transpose in registers. Gradients of maxima over windows cost the same in both orders of memory.
         """
         return BlockedLayout(
             block=None,
@@ -50,7 +50,7 @@ class GpuTarget(Gpu):
             halos=False,
             copy=2,
             across=1,
-            window_gradient=None,
+            window_gradient=0,
         )
 
     def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:

@@ -1,0 +1,1 @@
+"""Primitives with hand-written Triton kernels: sorts, scatters, cumulative operations, gradients of maxima."""
