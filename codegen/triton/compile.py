@@ -47,7 +47,7 @@ class CompiledKernel:
 def compile_kernel(source: TritonSource, target: GpuTarget) -> KernelCode:
     """The kernel in the form that the target's devices load. Raises the errors of `compile_triton`."""
     parameters, warps = tuple(type for _, type in source.signature), source.schedule.num_warps
-    counters = source.partial_bytes > 0
+    counters = source.counts
     with _calls.run(), _one_thread:
         if target.form == "ttir":
             text = lower_to_ttir(source, target)

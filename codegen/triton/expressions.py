@@ -186,7 +186,7 @@ class Expressions:
             case Const(value=number, dtype=dtype):
                 return _symbolic(number, dtype) if is_symbolic(number) else constant(number, dtype)
             case ScalarParameter(name=name, dtype=dtype):
-                return _number_in(name, dtype)
+                return number_in(name, dtype)
             case AxisValue(axis=axis):
                 return self._axis_value(axis)
             case Load():
@@ -306,10 +306,10 @@ def _symbolic(number: Any, dtype: DType) -> Value:
     """A symbolic number: a constant, or an argument of the launch."""
     if is_fixed(number):
         return constant(concrete(number), dtype)
-    return _number_in(bits_at_run_time(number, dtype), dtype)
+    return number_in(bits_at_run_time(number, dtype), dtype)
 
 
-def _number_in(word: str, dtype: DType) -> Value:
+def number_in(word: str, dtype: DType) -> Value:
     """The number that an argument of 64 bits holds; see `generalize.bits_of`."""
     if not dtype.is_float:
         return Value(f"{word}.to({NAMES[dtype]})", NOTHING, dtype)

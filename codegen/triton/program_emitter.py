@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from ..chains import ChainedKernel
 from ..emission import Emission, LaunchSpec, Packing
 from ..generalize import GeneralKernel, generalize
 from ..observe import observe_kernel
-from .emit import DIVISOR, TritonSource, emit_triton
+from .emit import DIVISOR, TritonSource, emit_launches
 from .program_code import ProgramCode
 from .schedule import power_of_two, schedule_triton
 
@@ -39,7 +39,7 @@ class TritonEmitter:
         self.target, self.context = target, context
         self.is_nested = False
         self.kernels = ProgramCode(target, context)
-        self.emitted: dict[str, TritonSource] = {}  # by the kernel; symbolic numbers can differ for one name
+        self.emitted: dict[str, tuple[TritonSource, ...]] = {}  # by the kernel; numbers can differ for one name
 
     def emit(self, kernel: Kernel, parameters: frozenset[str], aligned: bool) -> Emission:
         options = self.context.options
@@ -48,22 +48,23 @@ class TritonEmitter:
             if general is not None:
                 return self._emit_general(general, aligned)
         key = trace_hash(kernel, aligned)[:16]
-        source = self.emitted.get(key)
-        if source is None:
+        sources = self.emitted.get(key)
+        if sources is None:
             observe_kernel(kernel, self.context)
-            source = self.emitted[key] = self._source(kernel, key, aligned)
-        self.kernels.add(source)
-        reason = source.schedule.fallback.removeprefix(f"kernel {kernel.name}: ")
-        launch, workspace = LaunchSpec(source.name, source.programs(), 1), source.workspace()
-        return Emission((launch,), workspace, fallback=reason, extents=source.numbers)
+            sources = self.emitted[key] = self._sources(kernel, key, aligned)
+        for source in sources:
+            self.kernels.add(source)
+        first = sources[0]
+        reason = first.schedule.fallback.removeprefix(f"kernel {kernel.name}: ")
+        numbers = () if len(sources) > 1 else first.numbers
+        return Emission(_launches(sources), first.workspace(), fallback=reason, extents=numbers)
 
-    def _source(self, kernel: Kernel, key: str, aligned: bool) -> TritonSource:
+    def _sources(self, kernel: Kernel, key: str, aligned: bool) -> tuple[TritonSource, ...]:
         schedule = replace(schedule_triton(kernel, self.target), aligned=aligned)
         if not self.context.options.dynamic:
-            return emit_triton(replace(kernel, name=f"k_{key}"), schedule)
-        source = emit_triton(replace(kernel, name=_UNNAMED), schedule)
-        name = f"d_{structural_hash(source.identity)[:16]}"
-        return replace(source, name=name, text=source.text.replace(_UNNAMED, name))
+            return emit_launches(replace(kernel, name=f"k_{key}"), schedule)
+        sources = emit_launches(replace(kernel, name=_UNNAMED), schedule)
+        return tuple(_named(source) for source in sources)
 
     def _emit_general(self, general: GeneralKernel, aligned: bool) -> Emission:
         extents = dict(zip(general.kernel.extents, general.extents, strict=True))
@@ -72,13 +73,14 @@ class TritonEmitter:
         divisible = frozenset(name for name in general.sizes if extents[name] % DIVISOR == 0)
         schedule = replace(schedule, aligned=aligned, divisible=divisible)
         name = f"g_{structural_hash(general.kernel, schedule)[:16]}"
-        source = self.kernels.sources.get(name)
-        if source is None:
+        sources = self.emitted.get(name)
+        if sources is None:
             observe_kernel(general.kernel, self.context)
-            source = emit_triton(replace(general.kernel, name=name), schedule)
-            self.kernels.add(source)
-        launch, workspace = LaunchSpec(name, source.programs(extents), 1), source.workspace(extents)
-        return Emission((launch,), workspace, operands=general.operands, extents=general.extents)
+            sources = self.emitted[name] = emit_launches(replace(general.kernel, name=name), schedule)
+            for source in sources:
+                self.kernels.add(source)
+        workspace = sources[0].workspace(extents)
+        return Emission(_launches(sources, extents), workspace, operands=general.operands, extents=general.extents)
 
     def nested(self) -> TritonEmitter:
         inner = copy(self)
@@ -114,3 +116,15 @@ class TritonEmitter:
 
     def code(self) -> tuple[bytes, ...]:
         return self.kernels.objects()
+
+
+def _launches(sources: Sequence[TritonSource], extents: Mapping[str, int] | None = None) -> tuple[LaunchSpec, ...]:
+    """The launches of a kernel. If there are several, each has numbers of its own."""
+    single = len(sources) == 1
+    return tuple(LaunchSpec(s.name, s.programs(extents), 1, numbers=() if single else s.numbers) for s in sources)
+
+
+def _named(source: TritonSource) -> TritonSource:
+    """A kernel named after its text."""
+    name = f"d_{structural_hash(source.identity)[:16]}"
+    return replace(source, name=name, text=source.text.replace(source.name, name))

@@ -21,6 +21,10 @@ from .sizes import product, size
 
 _LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the part of a last block beyond them
 _SMALL_GEMM = 1 << 18  # multiplications of a float32 GEMM up to which exact ("ieee") products cost no time
+_COLUMNS = 64  # neighbouring rows of a program that reduces across memory
+_PART = 4096  # elements that a program of a split row reads together
+_SHORT = 1 << 15  # elements of a program that take about as long as a launch: more can be split
+_COMBINED = 8192  # results of parts that a program combines
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,8 @@ class TritonSchedule:
     grid.
 
     `group`: rows of GEMM tiles that run together to share columns in the L2 cache. `split`: programs that share the sum
-    of a tile. `precision`: of float32 products ("float32", "tf32", "bf16x3", "exact"; see docs/gpu-target.md).
+    of a tile, or the parts of each row (`rows.py`). `precision`: of float32 products ("float32", "tf32", "bf16x3",
+    "exact"; see docs/gpu-target.md).
     `wide`: indices have 64 bits. `aligned`: every pointer is a multiple of 16 bytes.
     `divisible`: run-time extents that are multiples of 16. `fallback`: why the contraction runs as a plain sum.
     """
@@ -198,11 +203,26 @@ def _rows(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
     length = power_of_two(sizes.count(reduced))
     known = all(size(kernel.axis(a).extent).constant is not None for a in reduced)
     rows = sizes.count(parallel)
+    split = _split_rows(rows, sizes.count(reduced), contiguous, target)
+    if split is not None:
+        x_block, r_block, parts = split
+        dims = (TileDim("x", parallel, x_block), TileDim("r", reduced, r_block))
+        return TritonSchedule(dims, _warps(x_block * r_block), wide=sizes.wide, split=parts)
     x_block = _rows_together(length, rows) if contiguous else min(32, power_of_two(rows))
     longest = longest_row(target) // x_block
     r_block = length if known and length <= longest else min(length, longest // 4)
     dims = (TileDim("x", parallel, x_block), TileDim("r", reduced, max(2, r_block)))
     return TritonSchedule(dims, _warps(x_block * r_block), wide=sizes.wide)
+
+
+def _split_rows(rows: int, length: int, contiguous: bool, target: Gpu) -> tuple[int, int, int] | None:
+    """(rows of a program, block, parts) if too few programs would have long rows."""
+    x_block = 1 if contiguous else min(_COLUMNS, power_of_two(rows))
+    programs, block = -(-rows // x_block), _PART // x_block
+    if programs >= 2 * target.multiprocessors or x_block * length <= _SHORT:
+        return None
+    parts = min(4 * target.multiprocessors // programs, length // block, _COMBINED // x_block)
+    return (x_block, block, 1 << parts.bit_length() - 1) if parts >= 2 else None
 
 
 def _rows_together(length: int, rows: int) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from contraction_kernels import ConvSpec, Extras, conv_kernel, gemm_kernel
-from mxforge.codegen.triton.emit import emit_triton
+from mxforge.codegen.triton.emit import emit_launches, emit_triton
 from mxforge.codegen.triton.schedule import TileDim, longest_row, schedule_triton
 from mxforge.codegen.triton.sizes import product, size
 from mxforge.codegen.triton.target import SM90
@@ -106,7 +106,8 @@ GOLDEN_KERNELS = {
 
 @pytest.mark.parametrize("name", GOLDEN_KERNELS)
 def test_golden_source(name: str, request: pytest.FixtureRequest) -> None:
-    text = emit_triton(kernel := GOLDEN_KERNELS[name], schedule_triton(kernel, SM90)).text
+    launches = emit_launches(kernel := GOLDEN_KERNELS[name], schedule_triton(kernel, SM90))
+    text = "\n\n".join(source.text for source in launches)
     file = GOLDEN / f"{name}.py.txt"
     if request.config.getoption("--update-golden"):
         file.write_text(text)

@@ -67,7 +67,7 @@ def _run(
         for b in kernel.buffers
     ]
     added: list[Array] = []
-    if source.partial_bytes:
+    if source.counts:
         added = [np.full(source.workspace(extents), 0xFF, np.uint8), np.zeros(MOST_COUNTERS, np.int32)]
     run_ttir(ttir, source.programs(extents), [*memory, *(extents[e] for e in kernel.extents), *added])
     assert not added or not added[1].any(), "counters are not 0 after the launch"
