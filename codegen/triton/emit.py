@@ -93,7 +93,7 @@ def emit_launches(kernel: Kernel, schedule: TritonSchedule) -> tuple[TritonSourc
     if not kernel.name.isidentifier():
         raise ValueError(f"kernel {kernel.name!r}: the name of a Triton function must be a Python identifier")
     kernel = in_memory_order(convolutions_as_products(kernel))
-    if schedule.fallback:
+    if schedule.plain:
         kernel = contract_as_sum(kernel)
     kernel = hoist_reductions(kernel)
     _check_reductions(kernel, schedule)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -113,8 +114,8 @@ class Expressions:
         return steps
 
     def _vector(self, dim: str) -> frozenset[str]:
-        """The dimension as a set; empty if its block is a scalar."""
-        return frozenset((dim,)) if self.schedule.dim(dim).block > 1 else NOTHING
+        """The dimension as a set; empty if its block is a scalar that no loop changes."""
+        return frozenset((dim,)) if self.schedule.dim(dim).block > 1 or dim == "r" else NOTHING
 
     def _axis(self, axis: str) -> tuple[str, frozenset[str]]:
         dim = self.dim_of[axis]
@@ -267,7 +268,7 @@ class Expressions:
             fill = constant(op.neutral(dtype), dtype)
             fill = fill if register(dtype) is DType.F32 else as_tensor(fill)
             return Value(f"tl.where({mask}, {value.text}, {fill.text})", dims, dtype)
-        if dim not in value.dims:
+        if dim not in value.dims and dim in self.frame:
             return Value(f"tl.broadcast_to({value.text}, {self.shape()})", dims, dtype)
         return value
 
@@ -277,7 +278,9 @@ class Expressions:
         return f"({blocks},)" if len(self.frame) == 1 else f"({blocks})"
 
     def collapse(self, op: ReduceOp, value: Value, dim: str, name: str) -> Value:
-        """The reduction of a tile along its last dimension."""
+        """The reduction of a tile along its last dimension; the same if that is a scalar."""
+        if self.schedule.dim(dim).block == 1:
+            return replace(value, dims=value.dims - {dim})
         axis, keep = ("0", "") if len(self.frame) == 1 else ("1", ", keep_dims=True")
         text = value.text if value.dtype is not DType.BOOL else f"({value.text}).to(tl.int32)"
         if op is ReduceOp.ADD:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ...ir.kernel import Kernel, Local, Reduce, Ref, Stage, Store, contracts, dtype_of, local, walk
 from ...ir.types import DType
+from .depths import depth, reductions, stores_along
 from .expressions import Expressions, number_in
 from .schedule import TritonSchedule
 from .source import Value
@@ -25,18 +26,18 @@ def is_split(kernel: Kernel, schedule: TritonSchedule) -> bool:
 
 def phases(kernel: Kernel, schedule: TritonSchedule) -> int:
     """The launches of a kernel in which each reduction is a stage (`hoist_reductions`)."""
-    return 1 + max(_depth(kernel, stage) for stage in kernel.stages) if is_split(kernel, schedule) else 1
+    return 1 + max(depth(kernel, stage) for stage in kernel.stages) if is_split(kernel, schedule) else 1
 
 
 def has_parts(kernel: Kernel, schedule: TritonSchedule, phase: int) -> bool:
     """True if a program of this phase has one part of its rows: it reduces, or stores results along the row."""
     inner = phase < phases(kernel, schedule) - 1
-    return is_split(kernel, schedule) and (inner or any(_depth(kernel, s) == phase for s in _stores_along(kernel)))
+    return is_split(kernel, schedule) and (inner or any(depth(kernel, s) == phase for s in stores_along(kernel)))
 
 
 def words_of_row(kernel: Kernel, schedule: TritonSchedule) -> int:
     """The words of the workspace for each row."""
-    return schedule.split * len(_reductions(kernel))
+    return schedule.split * len(reductions(kernel))
 
 
 def store_all(tile: Expressions, stages: list[Store]) -> None:
@@ -52,41 +53,23 @@ def emit_chunks(tile: Expressions, phase: int, part: str) -> None:
     "" for entire rows. Results along the row are stored in the first loop in which all values are known.
     """
     kernel = tile.kernel
-    reductions, along = _reductions(kernel), _stores_along(kernel)
-    depths = range(1 + max(_depth(kernel, stage) for stage in kernel.stages))
+    every, along = reductions(kernel), stores_along(kernel)
+    loops = range(1 + max(depth(kernel, stage) for stage in kernel.stages))
     is_last = phase == phases(kernel, tile.schedule) - 1
     rows = [s for s in kernel.stages if isinstance(s, Store) and s not in along] if is_last else []
     if is_split(kernel, tile.schedule):
-        depths = depths[phase : phase + 1]
-    for depth in depths:
-        now = [s for s in reductions if _depth(kernel, s) == depth + 1]
-        stores = [s for s in along if _depth(kernel, s) == depth]
+        loops = loops[phase : phase + 1]
+    for loop in loops:
+        now = [s for s in every if depth(kernel, s) == loop + 1]
+        stores = [s for s in along if depth(kernel, s) == loop]
         if is_split(kernel, tile.schedule):
             _combine(tile, _used(kernel, [*now, *stores, *rows]))
         for stage, value in _loop(tile, now, stores, part):
             if part:
-                _save(tile, reductions.index(stage), value, part)
+                _save(tile, every.index(stage), value, part)
             else:
                 tile.source.remember((tile.frame, Ref(stage.name)), value)
     store_all(tile, rows)
-
-
-def _reductions(kernel: Kernel) -> list[Local]:
-    return [s for s in kernel.stages if isinstance(s, Local) and isinstance(s.value, Reduce)]
-
-
-def _stores_along(kernel: Kernel) -> list[Store]:
-    """The stores of a result for each point of the row."""
-    reduced = {a.name for a in kernel.axes if a.kind.value == "reduce"}
-    stores = [s for s in kernel.stages if isinstance(s, Store)]
-    return [s for s in stores if reduced & {a for i in s.index for a, _ in getattr(i, "terms", ())}]
-
-
-def _depth(kernel: Kernel, stage: Stage) -> int:
-    """The number of loops that compute a stage's value; a reduction counts its own loop."""
-    below = [_depth(kernel, local(kernel, e.local)) for e in walk(stage.value) if isinstance(e, Ref)]
-    own = isinstance(stage, Local) and isinstance(stage.value, Reduce)
-    return max(below, default=0) + own
 
 
 def _used(kernel: Kernel, stages: list[Stage]) -> list[Local]:
@@ -101,23 +84,27 @@ def _used(kernel: Kernel, stages: list[Stage]) -> list[Local]:
     return list(used.values())
 
 
-def _loop(tile: Expressions, reductions: list[Local], stores: list[Store], part: str) -> list[tuple[Local, Value]]:
+def _loop(tile: Expressions, reduced: list[Local], stores: list[Store], part: str) -> list[tuple[Local, Value]]:
     """A loop over the row, or over one part of it. The result is each reduction with its value."""
-    if not reductions and not stores:
+    if not reduced and not stores:
         return []
     source, schedule = tile.source, tile.schedule
-    sums = [_accumulator(tile, s) for s in reductions]
-    start, bounds = source.fresh("r_start"), f"0, {tile.total('r')}"
+    sums = [_accumulator(tile, s) for s in reduced]
+    start, points = source.fresh("r_start"), f"range(0, {tile.total('r')}, R_BLOCK)"
+    index = f"{start} + tl.arange(0, R_BLOCK){'.to(tl.int64)' if schedule.wide else ''}"
     if part:
-        bounds = ", ".join(part_range(source, part, str(tile.total("r")), "R_BLOCK", schedule.split))
-    with source.loop(f"for {start} in range({bounds}, R_BLOCK):", "r"):
-        tile.define("r", f"{start} + tl.arange(0, R_BLOCK){'.to(tl.int64)' if schedule.wide else ''}")
-        for stage, total in zip(reductions, sums, strict=True):
+        begin, end = part_range(source, part, str(tile.total("r")), "R_BLOCK", schedule.split)
+        points = f"range({begin}, {end}, R_BLOCK)"
+    elif schedule.dim("r").block == 1:
+        index, points = start, f"tl.static_range({tile.total('r')})"
+    with source.loop(f"for {start} in {points}:", "r"):
+        tile.define("r", index)
+        for stage, total in zip(reduced, sums, strict=True):
             _accumulate(tile, stage, total)
         store_all(tile, stores)
     return [
         (stage, tile.collapse(_reduce(stage).op, total, "r", stage.name))
-        for stage, total in zip(reductions, sums, strict=True)
+        for stage, total in zip(reduced, sums, strict=True)
     ]
 
 
@@ -151,10 +138,10 @@ def _save(tile: Expressions, number: int, value: Value, part: str) -> None:
     tile.source.line(f"tl.store({_word(tile, number, part)}, {word}{f', mask={mask}' if mask else ''})")
 
 
-def _combine(tile: Expressions, reductions: list[Local]) -> None:
+def _combine(tile: Expressions, needed: list[Local]) -> None:
     """Let references to these reductions be the results of all parts."""
-    source, every = tile.source, [s.name for s in _reductions(tile.kernel)]
-    for stage in reductions:
+    source, every = tile.source, [s.name for s in reductions(tile.kernel)]
+    for stage in needed:
         reduce = _reduce(stage)
         index = f"tl.arange(0, {tile.schedule.split})" + ("[None, :]" if len(tile.frame) > 1 else "")
         mask = tile.dim_mask("x")

@@ -11,16 +11,21 @@ from dataclasses import replace
 from ...ir.kernel import AxisKind, Kernel, Reduce, contracts, walk
 from ...ir.lazy_dataclass import dataclass
 from ...ir.types import DType
+from ..hoist import hoist_reductions
 from ..lower_contract import contract_as_sum, convolutions_as_products
 from .accesses import Access, accesses, axis_names, chains
+from .depths import depth, stores_along
 from .gemm_tiles import Counts, exact_tile, gemm_tile
 from .gpu import Gpu
 from .memory_order import in_memory_order
-from .operands import NoTensorCores, find_contraction
+from .operands import Contraction, NoTensorCores, find_contraction
 from .sizes import product, size
 
 _LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the part of a last block beyond them
 _SMALL_GEMM = 1 << 18  # multiplications of a float32 GEMM up to which exact ("ieee") products cost no time
+_VECTORS = 16  # products with vectors that are plain sums
+_WINDOWS = 512  # points of a program that reduces windows
+_LONGEST_WINDOW = 64  # points of a window
 _COLUMNS = 64  # neighbouring rows of a program that reduces across memory
 _PART = 4096  # elements that a program of a split row reads together
 _SHORT = 1 << 15  # elements of a program that take about as long as a launch: more can be split
@@ -45,7 +50,8 @@ class TritonSchedule:
     of a tile, or the parts of each row (`rows.py`). `precision`: of float32 products ("float32", "tf32", "bf16x3",
     "exact"; see docs/gpu-target.md).
     `wide`: indices have 64 bits. `aligned`: every pointer is a multiple of 16 bytes.
-    `divisible`: run-time extents that are multiples of 16. `fallback`: why the contraction runs as a plain sum.
+    `divisible`: run-time extents that are multiples of 16. `plain`: the contraction runs as a plain sum.
+    `fallback`: the reason, if tensor cores cannot compute it.
     """
 
     dims: tuple[TileDim, ...]
@@ -58,6 +64,7 @@ class TritonSchedule:
     wide: bool = False
     aligned: bool = True
     divisible: frozenset[str] = frozenset()
+    plain: bool = False
     fallback: str = ""
 
     def dim(self, name: str) -> TileDim:
@@ -72,10 +79,20 @@ def schedule_triton(kernel: Kernel, target: Gpu, extents: Mapping[str, int] | No
     kernel = in_memory_order(convolutions_as_products(kernel))
     if contracts(kernel):
         try:
-            return _gemm(kernel, target, _Sizes(kernel, extents or {}))
+            contraction, sizes = find_contraction(kernel), _Sizes(kernel, extents or {})
         except NoTensorCores as reason:
-            return replace(_loops(contract_as_sum(kernel), target, extents or {}), fallback=str(reason))
+            plain = _loops(contract_as_sum(kernel), target, extents or {})
+            return replace(plain, plain=True, fallback=str(reason))
+        if not _is_depthwise(contraction, sizes):
+            return _gemm(contraction, target, sizes)
+        return replace(_loops(contract_as_sum(kernel), target, extents or {}), plain=True)
     return _loops(kernel, target, extents or {})
+
+
+def _is_depthwise(c: Contraction, sizes: _Sizes) -> bool:
+    """True for many products with vectors, such as those of a depthwise convolution: memory limits them, and tensor
+    cores would multiply with zeros."""
+    return sizes.count(c.batch) >= _VECTORS and 1 in (sizes.count(c.rows), sizes.count(c.columns))
 
 
 def _loops(kernel: Kernel, target: Gpu, extents: Mapping[str, int]) -> TritonSchedule:
@@ -194,6 +211,10 @@ def _is_unit(at: Access, chain: tuple[str, ...]) -> bool:
 def _rows(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
     """A row is one block if registers hold it, else it is split into chunks. Short and strided rows share a program."""
     parallel, reduced = axis_names(kernel, AxisKind.PARALLEL), axis_names(kernel, AxisKind.REDUCE)
+    if _is_window(kernel, sizes):
+        block = min(_WINDOWS, _flat_block(sizes.count(parallel), target))
+        dims = (TileDim("x", parallel, block), TileDim("r", reduced, 1))
+        return TritonSchedule(dims, block // 128, wide=sizes.wide)
     chain = (
         next(c for c in [*reversed(chains(kernel)), reduced] if c[-1] in reduced)
         if sizes.count(reduced) > 1
@@ -206,13 +227,35 @@ def _rows(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
     split = _split_rows(rows, sizes.count(reduced), contiguous, target)
     if split is not None:
         x_block, r_block, parts = split
-        dims = (TileDim("x", parallel, x_block), TileDim("r", reduced, r_block))
+        dims = (TileDim("x", _in_order_of_loads(kernel, parallel), x_block), TileDim("r", reduced, r_block))
         return TritonSchedule(dims, _warps(x_block * r_block), wide=sizes.wide, split=parts)
     x_block = _rows_together(length, rows) if contiguous else min(32, power_of_two(rows))
     longest = longest_row(target) // x_block
     r_block = length if known and length <= longest else min(length, longest // 4)
     dims = (TileDim("x", parallel, x_block), TileDim("r", reduced, max(2, r_block)))
     return TritonSchedule(dims, _warps(x_block * r_block), wide=sizes.wide)
+
+
+def _is_window(kernel: Kernel, sizes: _Sizes) -> bool:
+    """True if a thread reads the points of its own short rows one after the other: neighbouring threads then read
+    neighbouring elements, as of windows over images."""
+    reduced = axis_names(kernel, AxisKind.REDUCE)
+    length = product(size(kernel.axis(a).extent) for a in reduced).constant
+    if length is None or not 1 < length <= _LONGEST_WINDOW or not _is_one_loop(kernel):
+        return False
+    x = next((c for c in reversed(chains(kernel)) if kernel.axis(c[-1]).kind is AxisKind.PARALLEL), None)
+    strides = [a.stride(x[-1]).constant for a in accesses(kernel) if _is_along(a, reduced)] if x else []
+    return any(stride in (1, 2) for stride in strides)
+
+
+def _is_one_loop(kernel: Kernel) -> bool:
+    """True if no reduction depends on another, and no result is along the row."""
+    kernel = hoist_reductions(kernel)
+    return not stores_along(kernel) and max(depth(kernel, stage) for stage in kernel.stages) == 1
+
+
+def _is_along(at: Access, axes: tuple[str, ...]) -> bool:
+    return any(at.stride(axis).terms for axis in axes)
 
 
 def _split_rows(rows: int, length: int, contiguous: bool, target: Gpu) -> tuple[int, int, int] | None:
@@ -223,6 +266,14 @@ def _split_rows(rows: int, length: int, contiguous: bool, target: Gpu) -> tuple[
         return None
     parts = min(4 * target.multiprocessors // programs, length // block, _COMBINED // x_block)
     return (x_block, block, 1 << parts.bit_length() - 1) if parts >= 2 else None
+
+
+def _in_order_of_loads(kernel: Kernel, axes: tuple[str, ...]) -> tuple[str, ...]:
+    """These axes with one along which an operand is contiguous at the end: what they index is small."""
+    written = {b.name for b in kernel.buffers if b.written}
+    loads = [at for at in accesses(kernel) if at.buffer not in written]
+    last = next((a for at in loads for a in axes if at.stride(a).constant == 1), None)
+    return axes if last is None else (*(a for a in axes if a != last), last)
 
 
 def _rows_together(length: int, rows: int) -> int:
@@ -238,9 +289,8 @@ def longest_row(target: Gpu) -> int:
 # -- GEMM
 
 
-def _gemm(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
+def _gemm(c: Contraction, target: Gpu, sizes: _Sizes) -> TritonSchedule:
     """A matrix product on tensor cores. Programs share sums where the number of tiles is known."""
-    c = find_contraction(kernel)
     batch, rows, columns, inner = (sizes.count(axes) for axes in (c.batch, c.rows, c.columns, c.inner))
     counts = Counts(batch, rows, columns, inner, c.dtypes[0].itemsize)
     if c.dtypes[0] is DType.F32 and counts.products <= _SMALL_GEMM:
