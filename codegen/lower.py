@@ -84,6 +84,7 @@ class Lowering:
         self.inner: dict[Node, Sequence[str]] = {}
         self.users = body.users()
         self.rows = _row_space(body) if kind == "row" else None
+        self.is_attention = kind == "attention"
         self.is_simple_contraction = kind == "contract" and len(body.outputs) == 1 and not _reads_parts(body)
 
     def kernel(self) -> Kernel:
@@ -160,7 +161,9 @@ class Lowering:
         name = self.inputs.get(value)
         if name is not None:
             return Load(name, index)
-        if value.node is not None and isinstance(value.node.op, Conv | ConvWeightGradient | Dot):
+        if self.is_attention:
+            index = tuple(Affine() if n == 1 else i for i, n in zip(index, value.type.shape, strict=True))
+        elif value.node is not None and isinstance(value.node.op, Conv | ConvWeightGradient | Dot):
             index = self._with_unit_axes(value, index)
         known = self.known.get((value, index))
         if known is not None:
@@ -183,7 +186,7 @@ class Lowering:
 
     def _is_shared(self, value: Value, node: Node) -> bool:
         """True if a value becomes a Local: a reduction in a row region, or a costly value that is read repeatedly."""
-        if self.rows is not None and isinstance(node.op, Reduce):
+        if (self.rows is not None or self.is_attention) and isinstance(node.op, Reduce):
             return True
         return isinstance(node.op, _COSTLY) and len(self.users[value]) + (value in self.body.outputs) > 1
 
@@ -197,8 +200,12 @@ class Lowering:
     def local(self, expr: Expr, index: Index) -> Ref:
         """A new Local that holds `expr` at the points of `index`."""
         name = f"t{sum(isinstance(s, Local) for s in self.stages)}"
-        self.stages.append(Local(name, tuple(dict.fromkeys(self._axes_of(index))), expr))
+        self.stages.append(Local(name, tuple(self.axes_of(index)), expr))
         return Ref(name)
+
+    def axes_of(self, index: Index) -> Sequence[str]:
+        """The axes on which an index depends, in the order in which it names them."""
+        return tuple(dict.fromkeys(self._axes_of(index)))
 
     def _axes_of(self, index: Index) -> Iterator[str]:
         """The axes on which an index depends, directly or through loaded elements."""
@@ -229,6 +236,21 @@ class Lowering:
         if node not in self.inner:
             self.inner[node] = self.new_axes(extents)
         return self.inner[node]
+
+    def reduced_axes(self, axes: Sequence[int], shape: Sequence[int]) -> Sequence[str]:
+        """The axes over which a reduction runs along dimensions `axes` of its operand's shape: new ones, except that
+        all reductions over rows, and over the keys of attention, have the same."""
+        if self.rows is not None:
+            return [f"r{a}" for a in axes]
+        if self.is_attention:
+            return self._keys()
+        return self.new_axes([shape[a] for a in axes])
+
+    def _keys(self) -> Sequence[str]:
+        """The axis over which attention sums its values."""
+        last = next(n for n in reversed(self.body.nodes) if isinstance(n.op, Dot))
+        assert isinstance(last.op, Dot)
+        return self.inner_axes(last, [last.inputs[0].type.shape[a] for a in last.op.lhs_contract])
 
     def new_axes(self, extents: Sequence[int]) -> list[str]:
         first = sum(a.kind is AxisKind.REDUCE for a in self.axes)

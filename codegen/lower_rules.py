@@ -34,12 +34,15 @@ from ..ir.scalar import ScalarOp
 from ..ir.types import DType
 from .lower_contract import dilated_load, sum_dtype
 from .lower_random import philox_word
+from .lower_reshape import reshaped_index
 
 
 class Region(Protocol):
-    """The interface of a region during lowering that rules use. `rows` is set if all reductions share their axes."""
+    """The interface of a region during lowering that rules use. `rows` is set if all reductions share their axes. In
+    attention, several axes can count the groups of a product."""
 
     rows: tuple[tuple[int, ...], tuple[int, ...]] | None
+    is_attention: bool
 
     def read(self, value: Value, index: Index) -> Expr: ...
 
@@ -50,6 +53,10 @@ class Region(Protocol):
     def input_name(self, value: Value) -> str | None: ...
 
     def new_axes(self, extents: Sequence[int]) -> list[str]: ...
+
+    def reduced_axes(self, axes: Sequence[int], shape: Sequence[int]) -> Sequence[str]: ...
+
+    def axes_of(self, index: Index) -> Sequence[str]: ...
 
     def extent(self, axis: str) -> int: ...
 
@@ -113,9 +120,9 @@ def _broadcast(low: Region, node: Node, index: Index) -> Expr:
     return low.read(source, mapped)
 
 
-def _unit_reshape(low: Region, node: Node, index: Index) -> Expr:
-    indices = iter([i for i, n in zip(index, node.outputs[0].type.shape, strict=True) if n != 1])
-    return low.read(node.inputs[0], tuple(Affine() if n == 1 else next(indices) for n in node.inputs[0].type.shape))
+def _reshape(low: Region, node: Node, index: Index) -> Expr:
+    x = node.inputs[0]
+    return low.read(x, reshaped_index(index, node.outputs[0].type.shape, x.type.shape, low.extent))
 
 
 def _transpose(low: Region, node: Node, index: Index) -> Expr:
@@ -221,10 +228,7 @@ def _clamp(index: Expr, extent: int) -> Expr:
 def _reduce(low: Region, node: Node, index: Index) -> Expr:
     assert isinstance(node.op, Reduce)
     shape = node.inputs[0].type.shape
-    if low.rows is not None:
-        names = iter([f"r{a}" for a in node.op.axes])
-    else:
-        names = iter(low.new_axes([shape[a] for a in node.op.axes]))
+    names = iter(low.reduced_axes(node.op.axes, shape))
     indices = iter(index)
     mapped: list[Affine | Expr] = []
     inner: list[str] = []
@@ -349,13 +353,17 @@ def _dot(low: Region, node: Node, index: Index) -> Expr:
     return Contract(
         lhs=low.read(x, _operand_index(x.type.rank, op.lhs_batch, op.lhs_contract, batch, inner, rows)),
         rhs=low.read(w, _operand_index(w.type.rank, op.rhs_batch, op.rhs_contract, batch, inner, columns)),
-        batch=_axes(batch),
-        rows=_axes(rows),
-        columns=_axes(tuple(Affine(i.terms) if isinstance(i, Affine) else i for i in columns)),
+        batch=_roles(low, batch),
+        rows=_roles(low, rows),
+        columns=_roles(low, tuple(Affine(i.terms) if isinstance(i, Affine) else i for i in columns)),
         inner=tuple(names),
         accumulator=op.accumulator or sum_dtype(x.type.dtype),
         dtype=node.outputs[0].type.dtype,
     )
+
+
+def _roles(low: Region, index: Index) -> tuple[str, ...]:
+    return tuple(low.axes_of(index)) if low.is_attention else _axes(index)
 
 
 def _operand_index(
@@ -374,7 +382,7 @@ RULES: dict[type[Op], Rule] = {
     Size: _size,
     RandomBits: _random_bits,
     Broadcast: _broadcast,
-    Reshape: _unit_reshape,
+    Reshape: _reshape,
     Transpose: _transpose,
     Slice: _slice,
     Reverse: _reverse,

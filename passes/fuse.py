@@ -11,6 +11,7 @@ from ..ir.symbolic import is_symbolic
 from ..ir.target import REFERENCE, Capabilities
 from ..ir.types import DType
 from .elementwise_groups import join_elementwise
+from .epilogues import join_epilogues
 from .groups import MAX_RESULTS, Group, GroupGraph, find_dataflow
 from .kinds import INDEX_MAPS, Kind, kind_of
 from .manager import Context, Pass
@@ -31,17 +32,22 @@ class Fuse(Pass):
     (`elementwise_groups.py`). A product is fused with functions of equal pieces of its columns (`product_parts.py`), a
     convolution with what moves the parameters that are its weights.
     Broadcasts, scalars and unit reshapes are copied into every region that reads them.
+    `repeated_reads`: products are also fused with elementwise nodes that read them several times (`epilogues.py`).
     Needs: core, layouts assigned. Keeps: values, and opaque nodes (large constants, reshapes, loops).
     """
 
     name = "fuse"
+    repeated_reads: bool = False
 
     def run(self, graph: Graph, context: Context) -> Graph:
-        return extract_regions(graph, find_groups(graph, context.target).of)
+        groups = find_groups(graph, context.target)
+        if self.repeated_reads:
+            join_epilogues(groups)
+        return extract_regions(graph, groups.of)
 
 
 def find_groups(graph: Graph, target: Capabilities = REFERENCE) -> GroupGraph:
-    """The groups that become the regions of `graph`."""
+    """The groups that become the regions of `graph`, without repeated reads."""
     fuser = _Fuser(graph)
     fuser.join_behind()
     fuser.absorb_prologues()

@@ -38,6 +38,7 @@ class Kind(Enum):
     ROW = "row"  # reductions and the pointwise work around them
     WINDOW = "window"
     CONTRACT = "contract"
+    ATTENTION = "attention"  # a softmax between two products, see `fuse_attention.py`
     MOVE = "move"  # an index map: transpose, slice, reverse, pad, gather, relayout
     JOIN = "join"  # concatenation: one store for each operand
     VIRTUAL = "virtual"  # read through an index map by each reader: broadcast, constant, iota, unit reshape

@@ -83,9 +83,17 @@ _TO_LAYOUTS: tuple[Pass, ...] = (
 
 FOR_REFERENCE: tuple[Pass, ...] = (*TO_CORE, *OPTIMISE)
 
-LOWER: tuple[Pass, ...] = (
-    *_TO_LAYOUTS,
-    LowerRegions(before=(*FOR_REFERENCE, *_TO_LAYOUTS), after=(Fuse(),)),  # its copies into layouts can join a region
+
+def lower(*to_regions: Pass) -> tuple[Pass, ...]:
+    """The passes from an optimised graph to regions; the passes `to_regions` make regions of core with layouts."""
+    return (
+        *_TO_LAYOUTS,
+        LowerRegions(before=(*FOR_REFERENCE, *_TO_LAYOUTS), after=to_regions),  # its copies can join a region
+        *to_regions,
+    )
+
+
+LOWER = lower(
     Fuse(),  # last: regions hide their nodes from local rules
 )
 

@@ -10,6 +10,8 @@ from ...ir.kernel import Extent, Kernel, Reduce, contracts, walk
 from ...ir.lazy_dataclass import dataclass
 from ..hoist import hoist_reductions
 from ..lower_contract import contract_as_sum, convolutions_as_products
+from .attention import find_attention
+from .emit_attention import emit_attention
 from .gemm import emit_gemm
 from .memory_order import in_memory_order
 from .numbers import named_numbers
@@ -95,15 +97,17 @@ def emit_launches(kernel: Kernel, schedule: TritonSchedule) -> tuple[TritonSourc
     kernel = in_memory_order(convolutions_as_products(kernel))
     if schedule.plain:
         kernel = contract_as_sum(kernel)
-    kernel = hoist_reductions(kernel)
-    _check_reductions(kernel, schedule)
+    if find_attention(kernel) is None:
+        kernel = hoist_reductions(kernel)
+        _check_reductions(kernel, schedule)
     count = phases(kernel, schedule)
     names = [kernel.name] if count == 1 else [f"{kernel.name}_{phase}" for phase in range(count)]
     return tuple(_emit(replace(kernel, name=name), schedule, phase) for phase, name in enumerate(names))
 
 
 def _emit(kernel: Kernel, schedule: TritonSchedule, phase: int) -> TritonSource:
-    is_gemm = bool(contracts(kernel))
+    attention = find_attention(kernel)
+    is_gemm = bool(contracts(kernel)) and attention is None
     pointers = [(f"{b.name}_ptr", POINTERS[b.dtype]) for b in kernel.buffers]
     signature = (*pointers, *((e, "i64" if schedule.wide else "i32") for e in kernel.extents))
     constants: tuple[tuple[str, int | str], ...]
@@ -112,7 +116,9 @@ def _emit(kernel: Kernel, schedule: TritonSchedule, phase: int) -> TritonSource:
         constants += (("GROUP", schedule.group),)
     split = _split_arguments(kernel) if schedule.split > 1 else ()
     source = Source({n for n, _ in (*signature, *split, *constants)})
-    if is_gemm:
+    if attention is not None:
+        emit_attention(kernel, attention, schedule, source)
+    elif is_gemm:
         emit_gemm(kernel, schedule, source)
     else:
         emit_tile(kernel, schedule, source, phase)

@@ -62,7 +62,7 @@ def _multiply(tile: Expressions, product: Contraction, a: str, b: str, total: st
     """Add the product of two blocks to the sum."""
     source, precision = tile.source, tile.schedule.precision
     if product.dtypes[0] is DType.F32:
-        source.line(_FLOAT32[precision].format(total=total, a=a, b=b))
+        source.line(FLOAT32[precision].format(total=total, a=a, b=b))
         return
     if DType.U8 in product.dtypes:
         a, b = _signed(tile, product, a, b, total)
@@ -70,7 +70,7 @@ def _multiply(tile: Expressions, product: Contraction, a: str, b: str, total: st
     source.line(f"{total} = tl.dot({a}, {b}, {total}{typed})")
 
 
-_FLOAT32 = {
+FLOAT32 = {
     "float32": "{total} += _dot_float32({a}, {b})",
     "bf16x3": "{total} += _dot_bf16x3({a}, {b})",
     "tf32": '{total} = tl.dot(_tf32({a}), _tf32({b}), {total}, input_precision="tf32")',

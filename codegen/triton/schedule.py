@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...ir.kernel import AxisKind, Kernel, Reduce, contracts, walk
+from ...ir.kernel import AxisKind, Kernel, Reduce, contracts, dtype_of, walk
 from ...ir.lazy_dataclass import dataclass
 from ...ir.types import DType
 from ..hoist import hoist_reductions
 from ..lower_contract import contract_as_sum, convolutions_as_products
 from .accesses import Access, accesses, axis_names, chains
+from .attention import Attention, find_attention
 from .depths import depth, stores_along
 from .gemm_tiles import Counts, exact_tile, gemm_tile
 from .gpu import Gpu
@@ -77,6 +78,9 @@ def schedule_triton(kernel: Kernel, target: Gpu, extents: Mapping[str, int] | No
     NotImplementedError names a kernel that this target cannot run.
     """
     kernel = in_memory_order(convolutions_as_products(kernel))
+    attention = find_attention(kernel)
+    if attention is not None:
+        return _attention(attention, kernel, target, _Sizes(kernel, extents or {}))
     if contracts(kernel):
         try:
             contraction, sizes = find_contraction(kernel), _Sizes(kernel, extents or {})
@@ -300,3 +304,36 @@ def _gemm(c: Contraction, target: Gpu, sizes: _Sizes) -> TritonSchedule:
     parts = (("z", c.batch, 1), ("m", c.rows, tile.m), ("n", c.columns, tile.n), ("k", c.inner, tile.k))
     dims = tuple(TileDim(*part) for part in parts)
     return TritonSchedule(dims, tile.warps, tile.stages, 8, tile.split, precision, wide=sizes.wide)
+
+
+# -- attention
+
+_ATTENTION_OF_FLOATS = {
+    (True, True): (64, 32),
+    (True, False): (64, 16),
+    (False, True): (64, 16),
+    (False, False): (16, 32),
+}
+"""(queries, keys) of a block of float32, by whether products read operands from shared memory (sm_90) and rows have at
+most 64 elements. Operands are divided into tf32 in registers: larger blocks spill."""
+
+
+def _attention(attention: Attention, kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
+    """Blocks of 64 queries and 64 keys, or fewer, with whole rows of queries and values."""
+    dtype = dtype_of(kernel, attention.first.lhs)
+    columns, inner = (max(16, power_of_two(sizes.count(axes))) for axes in (attention.columns, attention.inner))
+    queries, keys = (max(16, power_of_two(sizes.count(axes))) for axes in (attention.rows, attention.keys))
+    width, most = max(columns, inner), (64, 64)
+    if dtype is DType.F32:
+        most = _ATTENTION_OF_FLOATS[target.capability >= 90, width <= 64]
+    m, r = min(most[0], queries), min(most[1], keys)
+    dims = (
+        TileDim("z", attention.batch, 1),
+        TileDim("m", attention.rows, m),
+        TileDim("n", attention.columns, columns),
+        TileDim("r", attention.keys, r),
+        TileDim("k", attention.inner, inner),
+    )
+    blocks, block_bytes = -(-sizes.count(attention.keys) // r), r * (columns + inner) * dtype.itemsize
+    stages = max(1, min(3, 2 * target.shared_bytes // (3 * block_bytes), blocks))
+    return TritonSchedule(dims, 8 if width > 128 else 4, stages, wide=sizes.wide)

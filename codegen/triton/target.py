@@ -62,9 +62,9 @@ class GpuTarget(Gpu):
 
     @property
     def passes(self) -> tuple[Pass, ...]:
-        from ...passes.pipeline import FOR_KERNELS
+        from .passes import FOR_GPUS
 
-        return FOR_KERNELS
+        return FOR_GPUS
 
     @property
     def identity(self) -> str:
