@@ -33,16 +33,16 @@ from .gpu_rows.memcheck import memcheck
 from .gpu_rows.rows import Row, selected
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = """
-    frontend/test_gpu_operators frontend/test_ndarray_goldens frontend/test_programs frontend/test_gpu_training
-    frontend/test_gpu frontend/test_gpu_loops frontend/test_gpu_parts frontend/test_gpu_shapes
-    frontend/test_hybrid_shapes frontend/test_checks runtime/test_launched_program codegen/test_triton_dynamic
-    codegen/test_triton_layouts
-""".split()
-"""The files with tests that use the fixture `simulated_gpus`; their other tests do not run (`conftest.py`)."""
-
-SIMULATED = ("tests/frontend/test_gpu.py::test_memory_is_freed",)
+SIMULATED = (
+    "tests/frontend/test_gpu.py::test_memory_is_freed",
+    "tests/frontend/test_fast_paths.py",
+    "tests/frontend/test_gpu_random_programs.py",
+    "tests/runtime/test_streams.py",
+)
 """Tests that look into simulated GPUs."""
+
+FIXTURE = "simulated_gpus"
+"""Tests that use it run on the GPU (`conftest.py`)."""
 
 _VARIANTS = "eager,graph,compile"
 _PROCESSES = 16
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keep()
     if options.tests:
         limit = min(options.test_seconds, options.seconds)
-        keep(tests=run_tests(options.gpus, options.files or FILES, limit))
+        keep(tests=run_tests(options.gpus, options.files or files_with_gpus(), limit))
         print(f"{results['tests']['passed']} tests passed, {len(results['tests']['failures'])} failed", flush=True)
     conditions = table.Conditions(
         options.gpus, options.torch, options.peers, options.row_seconds, 0 if options.gpus == "fake" else 1, end
@@ -124,6 +124,14 @@ def _peers(text: str) -> list[str]:
     return names
 
 
+def files_with_gpus() -> list[str]:
+    """The files with tests that use GPUs, without .py, below tests/."""
+    folder = ROOT / "tests"
+    files = [file for file in sorted(folder.rglob("test_*.py")) if FIXTURE in file.read_text(encoding="utf-8")]
+    files = [file for file in files if str(file.relative_to(ROOT)) not in SIMULATED]
+    return [str(file.relative_to(folder).with_suffix("")) for file in files]
+
+
 def describe() -> dict[str, Any] | None:
     """The GPU and its driver. None, and the reason on stderr, if there is no GPU."""
     from mxforge.runtime import devices
@@ -164,7 +172,10 @@ def run_tests(gpus: str, files: Sequence[str], seconds: int) -> dict[str, Any]:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "xdist", "--gpus", gpus, f"--junitxml={report}"]
         command += ["-n", str(min(os.cpu_count() or 1, _PROCESSES)), "--max-worker-restart=100", "--dist=worksteal"]
-        command += [*(f"--deselect={test}" for test in SIMULATED), *(f"tests/{file}.py" for file in files)]
+        command += [
+            *(f"--deselect={test}" for test in SIMULATED if "::" in test),
+            *(f"tests/{file}.py" for file in files),
+        ]
         output = finished(command, seconds)
         cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
     failures = [found for case in cases if (found := _failure(case)) is not None]
