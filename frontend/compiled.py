@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,23 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.suggestions import suggestion
-from ..ir.types import TensorType
 from ..runtime.compiled_folder import Argument, read_folder
 from ..runtime.devices import HOST
 from ..runtime.function import Specialization
 from ..runtime.random_keys import key_in_memory
-from ..runtime.storage import as_numpy
 from .base import MXNetError
-from .context import current_context
-from .dtypes import from_memory, to_memory
-from .memory import allocate
+from .context import Context, current_context
+from .model_memory import is_ndarray, memory_on
 
 if TYPE_CHECKING:
-    from ..runtime.device import Runnable
-
-_NDARRAY_MODULE = f"{__package__}.ndarray"
-_NDARRAY_CLASS_MODULE = f"{_NDARRAY_MODULE}.ndarray"
-_LARGE = 64 << 10
+    from ..runtime.device import Address, Runnable
 
 
 class CompiledModel:
@@ -43,20 +35,27 @@ class CompiledModel:
         inputs: Sequence[Argument],
         outputs: Sequence[Argument],
         bound: Mapping[int, np.ndarray],
+        context: Context | None = None,
     ) -> None:
         """`bound` maps positions to the operands of `executable` that are constant over all calls. `inputs` describes
-        the other operands in order, except the random key.
+        the other operands in order, except the random key. `executable` runs on the device of `context`; None: on the
+        host.
         """
         self.name = name
         self.executable = executable
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self._types = [a.type for a in outputs]
-        self._specialization = Specialization(executable)
-        self._bound = dict(bound)  # keeps the memory alive
+        self._memory = memory_on(context)
+        self.device = self._memory.device
+        self._specialization = Specialization(executable, device=self.device)
+        self.parameter_bytes = sum(array.nbytes for array in bound.values())
+        """The bytes of the operands that are bound."""
+        placed = {i: self._memory.bind(array) for i, array in bound.items()}
+        self._bound = [kept for _, kept in placed.values()]
         key = executable.random.input if executable.random is not None else -1
         operands = [i for i in range(len(executable.inputs)) if i != key]
-        self._addresses = [_address(bound[i]) if i in bound else 0 for i in operands]
+        self._addresses: list[Address] = [placed[i][0] if i in placed else 0 for i in operands]
         self._free = [at for at, i in enumerate(operands) if i not in bound]
 
     @property
@@ -66,11 +65,6 @@ class CompiledModel:
     @property
     def output_names(self) -> tuple[str, ...]:
         return tuple(a.name for a in self.outputs)
-
-    @property
-    def parameter_bytes(self) -> int:
-        """The bytes of the operands that are bound."""
-        return sum(a.nbytes for a in self._bound.values())
 
     def __repr__(self) -> str:
         return f"<CompiledModel {self.name}({_listed(self.inputs)}) -> ({_listed(self.outputs)})>"
@@ -83,12 +77,11 @@ class CompiledModel:
         """
         if named:
             inputs = self._in_order(inputs, named)
-        wrap = any(map(_is_ndarray, inputs))
-        new = _new_ndarray if wrap else _new_memory
-        results, targets = zip(*[new(t) for t in self._types], strict=True)
+        wrap = any(map(is_ndarray, inputs))
+        results = [self._memory.result(type, wrap) for type in self._types]
         addresses, _kept = self._operands(inputs)
-        self._specialization.run_at(addresses, targets, current_context())
-        return list(results) if wrap else [from_memory(r, t.dtype) for r, t in zip(results, self._types, strict=True)]
+        self._specialization.run_at(addresses, [result.address for result in results], current_context())
+        return [result.value() for result in results]
 
     def _in_order(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
         names = self.input_names[len(inputs) :]
@@ -102,28 +95,28 @@ class CompiledModel:
         return (*inputs, *(named[name] for name in names))
 
     @contextmanager
-    def operands(self, inputs: Sequence[Any]) -> Iterator[tuple[list[int], list[int]]]:
+    def operands(self, inputs: Sequence[Any]) -> Iterator[tuple[list[Address], list[Address]]]:
         """The addresses that `executable.run` takes: of these inputs, and of outputs whose values are not used."""
         addresses, _kept = self._operands(inputs)
         random = self.executable.random
         if random is not None:
-            key = key_in_memory(current_context(), random.draws)
+            key = key_in_memory(current_context(), random.draws, self.device)
             addresses.insert(random.input, key.address)
-        results = [_new_memory(t) for t in self._types]
-        yield addresses, [address for _, address in results]
+        results = [self._memory.result(type, False) for type in self._types]
+        yield addresses, [result.address for result in results]
 
-    def _operands(self, inputs: Sequence[Any]) -> tuple[list[int], list[object]]:
+    def _operands(self, inputs: Sequence[Any]) -> tuple[list[Address], list[object]]:
         """The addresses of the executable's inputs except the random key, and objects that keep their memory alive."""
         if len(inputs) != len(self.inputs):
             raise MXNetError(f"{self.name} takes {len(self.inputs)} inputs ({_listed(self.inputs)}), not {len(inputs)}")
-        operands = [_operand(x, argument) for x, argument in zip(inputs, self.inputs, strict=True)]
+        operands = [self._memory.operand(x, argument) for x, argument in zip(inputs, self.inputs, strict=True)]
         addresses = self._addresses.copy()
         for position, (address, _) in zip(self._free, operands, strict=True):
             addresses[position] = address
         return addresses, [kept for _, kept in operands]
 
 
-def load_compiled(folder: str | os.PathLike[str]) -> CompiledModel:
+def load_compiled(folder: str | os.PathLike[str], ctx: Context | None = None) -> CompiledModel:
     """The model in a folder that `mxforge compile` wrote. Neither compiles nor imports LLVM.
 
     CompiledFolderError if the folder is damaged, of another version, or compiled for another machine. The folder
@@ -137,47 +130,3 @@ def load_compiled(folder: str | os.PathLike[str]) -> CompiledModel:
 
 def _listed(arguments: Sequence[Argument]) -> str:
     return ", ".join(f"{a.name}: {a.type.dtype.value}{list(a.type.shape)}" for a in arguments)
-
-
-def _operand(value: Any, argument: Argument) -> tuple[int, object]:
-    """The address of the value in row-major memory of the argument's dtype, and the object that owns this memory."""
-    type = argument.type
-    if _is_ndarray(value):
-        if value._dtype is type.dtype and value._shape == type.shape and value._on_host:
-            return value._address, value
-        value = value.asnumpy()
-    array = np.asarray(value)
-    if array.shape != type.shape:
-        raise MXNetError(f"input {argument.name!r} has shape {type.shape}, not {array.shape}")
-    if array.dtype != type.dtype.memory:
-        array = to_memory(array, type.dtype)
-    interface = array.__array_interface__  # several times faster than array.ctypes and array.flags
-    if interface["strides"] is not None:
-        array = np.ascontiguousarray(array)
-        interface = array.__array_interface__
-    return interface["data"][0], array
-
-
-def _is_ndarray(value: Any) -> bool:
-    """True for an NDArray. Returns False if NDArray's module is not imported."""
-    module = sys.modules.get(_NDARRAY_MODULE)
-    return module is not None and isinstance(value, module.NDArray)
-
-
-def _new_ndarray(type: TensorType) -> tuple[Any, int]:
-    """An array for a result, and its address."""
-    array = sys.modules[_NDARRAY_CLASS_MODULE].empty_array(type.shape, type.dtype, current_context())
-    return array, array._address
-
-
-def _new_memory(type: TensorType) -> tuple[np.ndarray, int]:
-    """A NumPy array for a result, and its address. Large arrays use pooled memory: first use of new pages is slow."""
-    if type.nbytes < _LARGE:
-        array = np.empty(type.shape, type.dtype.memory)
-        return array, _address(array)
-    storage = allocate(type.nbytes)
-    return as_numpy(storage, type.dtype.memory, type.shape), storage.address
-
-
-def _address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]

@@ -8,7 +8,7 @@ calls of Python) are one list, which the device gets in one call.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,13 +94,18 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         return DeviceError(f"{self.program.name} runs on {self.device.name}: an operand is not in its memory")
 
     def run(
-        self, inputs: Sequence[DeviceAddress], outputs: Sequence[DeviceAddress], parameters_version: Hashable = 0
+        self,
+        inputs: Sequence[DeviceAddress],
+        outputs: Sequence[DeviceAddress],
+        parameters_version: Hashable = 0,
+        take: Callable[[DeviceInstance], None] | None = None,
     ) -> None:
         """Start a run on tensors at these addresses; see `Runnable`. ValueError for a wrong number of addresses,
-        DeviceError for an operand that is not in the device's memory. A program with checks waits for its end."""
+        DeviceError for an operand that is not in the device's memory. A program with checks waits for its end. `take`
+        takes the steps of an instance whose addresses are written, instead of `DeviceInstance.take`."""
         checks = self.program.checks
         blocks = [self.device.allocate(1) for _ in checks]
-        self._run(inputs, (*outputs, *(block.address for block in blocks)), parameters_version)
+        self._run(inputs, (*outputs, *(block.address for block in blocks)), parameters_version, take)
         if checks:
             verify(checks, bytes([self.read_byte(block.address) for block in blocks]))
 
@@ -111,7 +116,11 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
         return int(byte[0])
 
     def _run(
-        self, inputs: Sequence[DeviceAddress], outputs: Sequence[DeviceAddress], parameters_version: Hashable
+        self,
+        inputs: Sequence[DeviceAddress],
+        outputs: Sequence[DeviceAddress],
+        parameters_version: Hashable,
+        take: Callable[[DeviceInstance], None] | None,
     ) -> None:
         addresses = (*inputs, *outputs)
         types = (*self.inputs, *self.program.outputs)
@@ -124,7 +133,11 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
             values[i] = self.value_of(buffer.address)
         instance = self._take()
         prepared = self._prepared.take(parameters_version)
-        instance.run(values, parameters_version, prepared)
+        instance.place_operands(values, parameters_version, prepared)
+        if take is None:
+            instance.take(instance.steps)
+        else:
+            take(instance)
         self._idle.append(instance)
         self._prepared.put(prepared)
         for i in (*self._replaced, *range(len(inputs), len(addresses))):
@@ -172,15 +185,14 @@ class DeviceInstance:
             self.prepared = storage
             self._place_memory(Space.PREPARED, storage)
 
-    def run(self, operands: Sequence[int], version: Hashable, prepared: Prepared) -> None:
-        """Prepare if parameters changed, and take all steps."""
+    def place_operands(self, operands: Sequence[int], version: Hashable, prepared: Prepared) -> None:
+        """Write the addresses of operands, and prepare if parameters changed."""
         for words, address in zip(self.loaded.operands, operands, strict=True):
             self.place(words, address)
         self.place_prepared(prepared.storage)
         if self.program.prepare and prepared.version != version:
             self.take(self.prepare)
             prepared.set_version(version)
-        self.take(self.steps)
 
     def _in_lists(self, steps: Sequence[Placed]) -> list[LaunchList | _HostStep]:
         """The steps, with successive launches in one list."""

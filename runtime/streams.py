@@ -66,6 +66,10 @@ class Stream(Protocol):
         """See `Launcher.run`."""
         ...
 
+    def time(self, launches: LaunchList) -> list[float]:
+        """Run launches one by one and wait for them: the end of each, in seconds since the first one began."""
+        ...
+
     def record(self) -> Event:
         """An event after all work that was started so far."""
         ...

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
+
+_CONTEXT = re.compile(r"(cpu|gpu)(\(\d+\))?")
 
 
 def positive(text: str) -> int:
@@ -17,6 +20,13 @@ def natural(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
+
+
+def context(text: str) -> str:
+    """The text of a context: cpu, gpu, or with a number such as gpu(0)."""
+    if not _CONTEXT.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a context such as cpu, gpu or gpu(0)")
+    return text
 
 
 def positives(text: str) -> tuple[int, ...]:

@@ -8,18 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..frontend.compiled import CompiledModel, load_compiled
+from ..frontend.context import GPU, Context
 from ..ir.settings import settings
 from ..runtime.compiled_folder import StoredModel
+from ..runtime.device import Device
 from ..runtime.devices import COMPILED, HOST
 from ..runtime.freeze import freeze
 from ..runtime.stablehlo import ModuleProgram, read_stablehlo
+from .contexts import target_text
 from .errors import UsageError
 from .inputs import in_order, random_arrays, read_inputs
 from .model_files import ModelFiles
 from .models import refuse_weights
 
 
-def load_fixed(files: ModelFiles, options: argparse.Namespace) -> CompiledModel:
+def load_fixed(files: ModelFiles, options: argparse.Namespace, context: Context | None = None) -> CompiledModel:
     """The model, which the files do not leave to passes. UsageError for options that it cannot have."""
     if files.compiled is not None:
         if options.shapes:
@@ -27,7 +30,9 @@ def load_fixed(files: ModelFiles, options: argparse.Namespace) -> CompiledModel:
         refuse_weights(options)
         if settings().target not in COMPILED:
             raise UsageError(f"a compiled folder is code for a CPU, and the target is {settings().target!r}")
-        return load_compiled(files.compiled)
+        return load_compiled(files.compiled, context)
+    if context is not None and context.device_typeid == GPU:
+        raise UsageError("a StableHLO file runs on the target mlir, which is for the CPU: omit --ctx")
     program, inputs, outputs = _module(files, options)
     return CompiledModel(files.name, HOST.load(program), inputs, outputs, {})
 
@@ -49,8 +54,10 @@ def inputs_of(model: CompiledModel, options: argparse.Namespace) -> list[np.ndar
     return in_order(arrays, types)
 
 
-def target_name(files: ModelFiles) -> str:
-    """The target for which the model's program is compiled."""
+def target_name(files: ModelFiles, device: Device) -> str:
+    """The target for which the model's program is compiled, which runs on this device."""
+    if device is not HOST:
+        return target_text(device)
     return "mlir" if files.module is not None else settings().target
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from .. import __version__, mxforge_version
 from ..ir.suggestions import suggestion
-from .argument_types import natural, positive, positive_number
+from .argument_types import context, natural, positive, positive_number
 from .bench.grammar import BENCH_EXAMPLES, add_bench_options
 from .bisect.grammar import BISECT_EXAMPLES, fill_bisect
 from .convert_grammar import CONVERT_EXAMPLES, add_models, add_training, fill_convert
@@ -33,6 +33,7 @@ examples:
   mxforge run resnet50 --input photos --size 224 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --json
   mxforge run resnet50 --input-shape data=8,3,224,224 --repeat 50
   mxforge run compiled-resnet50 --input batch.npz
+  mxforge run resnet50 --input cat.jpg --preset imagenet --ctx gpu
 """
 _INSPECT_EXAMPLES = """\
 examples:
@@ -180,6 +181,11 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
+def _add_context(parser: argparse._ActionsContainer) -> None:
+    text = "the device: cpu, gpu or gpu(N), in quotes for a shell (default: cpu)"
+    parser.add_argument("--ctx", type=context, default="cpu", metavar="CTX", help=text)
+
+
 def _add_weights(parser: argparse._ActionsContainer) -> None:
     text = "the dtype in which weights of products and convolutions are stored; bf16 rounds them (default: f32)"
     parser.add_argument("--weights", choices=WEIGHTS, help=text)
@@ -259,6 +265,7 @@ def _fill_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top-k", type=positive, default=5, metavar="K", help="the classes to show (default: 5)")
     parser.add_argument("--softmax", action="store_true", help="show probabilities: the softmax of the classes")
     _add_json(parser)
+    _add_context(parser)
     _add_target(parser, "reference")
     _add_weights(parser)
     _add_machine(parser)
@@ -273,6 +280,7 @@ def _fill_inspect(parser: argparse.ArgumentParser) -> None:
     text = "write which steps of the program wait for which, as a .dot, .graphml or .svg file"
     parser.add_argument("--graph", type=Path, metavar="FILE", help=text)
     _add_json(parser)
+    _add_context(parser)
     _add_weights(parser)
     _add_target(parser)
     _add_machine(parser)
@@ -283,6 +291,7 @@ def _fill_profile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     _add_shapes(parser)
     fill_profile(parser)
+    _add_context(parser)
     _add_weights(parser)
     _add_target(parser)
     _add_machine(parser)
@@ -330,6 +339,7 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_shapes(parser)
     _add_inputs(parser)
     add_bench_options(parser)
+    _add_context(parser)
     _add_weights(parser)
     _add_target(parser)
     _add_cpu(parser)

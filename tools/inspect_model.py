@@ -11,12 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..frontend.compiled import Argument, CompiledModel
+from ..frontend.context import Context, device_of
 from ..ir.program import Computation, Program, Step
 from ..ir.settings import settings
 from ..ir.types import TensorType
 from ..runtime.compile import compile_program
 from ..runtime.devices import HOST
 from ..runtime.loaded_program import LoadedProgram
+from .contexts import context_of, machine_of
 from .errors import ToolError, UsageError
 from .fixed_models import load_fixed
 from .inputs import random_inputs
@@ -41,7 +43,7 @@ from .schemas.print_json import as_json
 
 def run(options: argparse.Namespace) -> int:
     """Print the report; returns status 0."""
-    files = find_model(options.model, options.epoch, options.params)
+    files, context = find_model(options.model, options.epoch, options.params), context_of(options)
     if options.graph is not None:
         from .graph.files import check_graph
 
@@ -50,9 +52,9 @@ def run(options: argparse.Namespace) -> int:
         if options.dump is not None and files.compiled is None:
             _dump_to(options.dump)
         if not files.is_symbol:
-            report = _inspect_fixed(load_fixed(files, options), options)
+            report = _inspect_fixed(load_fixed(files, options, context), options)
         else:
-            report = _inspect_symbol(load_model(files, options.weights), options, progress)
+            report = _inspect_symbol(load_model(files, options.weights), options, context, progress)
     print(as_json("inspect", report) if options.json else as_text(report))
     return 0
 
@@ -64,7 +66,7 @@ def _dump_to(folder: Path) -> None:
     settings.cache_clear()
 
 
-def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progress) -> InspectReport:
+def _inspect_symbol(model: Model, options: argparse.Namespace, context: Context, progress: Progress) -> InspectReport:
     try:
         types = data_types(model, options.shapes)
     except UsageError:
@@ -74,10 +76,10 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     graph = model_graph(model, types)
     outputs = output_arguments(model, graph.output_types())
     inputs = [Argument(name, types[name]) for name in model.data_names]
-    target = HOST.target
+    device = device_of(context)
     progress.step(f"compiling {model.name}")
     start = time.perf_counter()
-    program = compile_program(graph, model.options(), HOST)
+    program = compile_program(graph, model.options(), device)
     seconds = time.perf_counter() - start
     parameters = sum(program.inputs[i].nbytes for i in program.parameters)
     report = InspectReport(
@@ -90,13 +92,13 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
         memory=_memory(program, parameters),
         code_bytes=sum(map(len, program.code)),
         compile_seconds=seconds,
-        target=common.Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=target.threads),
+        target=machine_of(device),
         launches=_launches(program, program.steps),
         prepare=_launches(program, program.prepare),
     )
     if options.profile:
         progress.step(f"measuring {model.name}")
-        report = _profiled(report, bind_executable(model, types, HOST.load(program)))
+        report = _profiled(report, bind_executable(model, types, device.load(program), context))
     if options.graph is not None:
         _write_graph(options.graph, program, [v.name for v in graph.inputs], report)
     return report
@@ -194,11 +196,14 @@ def _launches(program: Program, steps: Iterable[Step]) -> tuple[schema.Launch, .
 
 def _profiled(report: InspectReport, model: CompiledModel) -> InspectReport:
     """The report with the time of each launch on random data."""
-    from .profile.launch_times import launch_times
+    if model.device is HOST:
+        from .profile.launch_times import launch_times as times_of
+    else:
+        from .profile.gpu import gpu_launch_times as times_of
 
     executable = model.executable
     data = random_inputs({a.name: (a.type.shape, a.type.dtype.memory) for a in model.inputs})
     with model.operands(list(data.values())) as (inputs, outputs):
-        times: Sequence[float] = launch_times(executable, inputs, outputs)
+        times: Sequence[float] = times_of(executable, inputs, outputs)
     launches = tuple(replace(x, seconds=value) for x, value in zip(report.launches, times, strict=True))
     return replace(report, launches=launches, profiled_seconds=sum(times))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from .contexts import machine_text
 from .schemas.common import Argument
 from .schemas.inspect import InspectReport, Launch
 
@@ -84,8 +85,7 @@ def _code(report: InspectReport) -> Iterator[str]:
     compiled = "" if seconds is None else f", compiled in {1e3 * seconds:.0f} ms"
     yield f"\ncode  {len(kernels)} kernels, {size(report.code_bytes)}{compiled}"
     if report.target is not None:
-        target = report.target
-        yield f"      for {target.cpu}, vectors of {target.vector_bits} bits, {target.threads} threads"
+        yield f"      for {machine_text(report.target)}"
 
 
 def _launches(report: InspectReport) -> Iterator[str]:

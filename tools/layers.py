@@ -8,16 +8,16 @@ from ..ir.dialects.core import Call, Scan, products_of
 from ..ir.dialects.mx.operator import Operator
 from ..ir.graph import Graph
 from ..ir.program import Program
+from ..ir.target import REFERENCE
 from ..passes.decompose import Decompose
 from ..passes.manager import Context, Options, run_passes
-from ..runtime.devices import HOST
 from .models import Model
 from .schemas.inspect import Layer
 
 
 def describe_layers(model: Model, graph: Graph, program: Program) -> tuple[Layer, ...]:
     """The nodes of the graph, in order."""
-    products = multiply_adds(run_passes((Decompose(),), graph, Context(HOST.target, Options())))
+    products = multiply_adds(run_passes((Decompose(),), graph, Context(REFERENCE, Options())))
     launches = _launches(program)
     counted: set[str] = set()
     layers: list[Layer] = []

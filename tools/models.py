@@ -14,6 +14,7 @@ import numpy as np
 from ..frontend.artifacts.named_arrays import FORMATS
 from ..frontend.checkpoint import load_named, without_kind
 from ..frontend.compiled import Argument, CompiledModel
+from ..frontend.context import Context, device_of
 from ..frontend.symbol import Symbol, load
 from ..frontend.symbol.flags import FunctionFlags
 from ..frontend.symbol.function import SymbolFunction
@@ -26,6 +27,7 @@ from ..ir.settings import settings
 from ..ir.suggestions import suggestion
 from ..ir.types import DType, Shape, TensorType
 from ..passes.manager import Options
+from ..runtime.devices import HOST
 from .errors import ToolError, UsageError
 from .model_files import ModelFiles
 
@@ -224,17 +226,20 @@ def _identifier(name: str) -> str:
     return re.sub(r"\W", "_", name) or "model"
 
 
-def bind(model: Model, types: Mapping[str, TensorType]) -> CompiledModel:
-    """The model compiled for data of these types."""
-    specialization = model.function().specialise(model.input_types(types), training=False)
-    return bind_executable(model, types, specialization.executable)
+def bind(model: Model, types: Mapping[str, TensorType], context: Context | None = None) -> CompiledModel:
+    """The model compiled for data of these types, on the device of a context or on the host."""
+    device = HOST if context is None else device_of(context)
+    specialization = model.function().specialise(model.input_types(types), training=False, device=device)
+    return bind_executable(model, types, specialization.executable, context)
 
 
-def bind_executable(model: Model, types: Mapping[str, TensorType], executable: Runnable) -> CompiledModel:
-    """The model with an executable of its graph for data of these types."""
+def bind_executable(
+    model: Model, types: Mapping[str, TensorType], executable: Runnable, context: Context | None = None
+) -> CompiledModel:
+    """The model with an executable of its graph for data of these types; see `CompiledModel` for `context`."""
     inputs = [Argument(name, types[name]) for name in model.data_names]
     outputs = output_arguments(model, executable.outputs)
-    return CompiledModel(model.name, executable, inputs, outputs, parameter_memory(model))
+    return CompiledModel(model.name, executable, inputs, outputs, parameter_memory(model), context)
 
 
 def parameter_memory(model: Model) -> dict[int, np.ndarray]:

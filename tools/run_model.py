@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..frontend.compiled import CompiledModel
+from ..frontend.context import Context
+from .contexts import context_of
 from .fixed_models import inputs_of, load_fixed, target_name
 from .inputs import complete_inputs, types_and_arrays
 from .model_files import ModelFiles, find_model
@@ -25,14 +27,14 @@ _REPEAT, _WARMUP = 20, 2
 
 def run(options: argparse.Namespace) -> int:
     """Run the model; returns status 0."""
-    files = find_model(options.model, options.epoch, options.params)
+    files, context = find_model(options.model, options.epoch, options.params), context_of(options)
     if options.output is not None:
         check_place(options.output)
     show = Classes(options.top_k, _labels(options), options.softmax)
     repeat = options.repeat or (1 if options.inputs else _REPEAT)
     warmup = options.warmup if options.warmup is not None else _WARMUP * (repeat > 1)
     with Progress("reading the model") as progress:
-        model, arrays = _program_and_inputs(files, options, progress)
+        model, arrays = _program_and_inputs(files, options, context, progress)
         if options.output is not None:
             check_output(options.output, model.output_names)
         progress.step(f"running {model.name}")
@@ -44,7 +46,9 @@ def run(options: argparse.Namespace) -> int:
     results = dict(zip(model.output_names, first[1], strict=True))
     check_labels(results, show.labels)
     outputs = describe(results, show)
-    report = RunReport(model=model.name, target=target_name(files), outputs=outputs, first_seconds=first[0])
+    report = RunReport(
+        model=model.name, target=target_name(files, model.device), outputs=outputs, first_seconds=first[0]
+    )
     if seconds:
         report = _repeated(report, seconds, len(arrays[0]) if arrays and arrays[0].ndim else 1)
     if options.json:
@@ -85,14 +89,14 @@ def _print(report: RunReport) -> None:
 
 
 def _program_and_inputs(
-    files: ModelFiles, options: argparse.Namespace, progress: Progress
+    files: ModelFiles, options: argparse.Namespace, context: Context, progress: Progress
 ) -> tuple[CompiledModel, list[np.ndarray]]:
     """The model compiled for the types of the arrays, and the arrays in the order of its inputs."""
     if not files.is_symbol:
         progress.step(f"loading {files.name}")
-        model = load_fixed(files, options)
+        model = load_fixed(files, options, context)
         return model, inputs_of(model, options)
     loaded = load_model(files, options.weights)
     types, arrays = types_and_arrays(loaded, options)
     progress.step(f"compiling {loaded.name}")
-    return bind(loaded, types), complete_inputs(types, arrays)
+    return bind(loaded, types, context), complete_inputs(types, arrays)

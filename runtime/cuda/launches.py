@@ -9,6 +9,7 @@ place.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -78,6 +79,15 @@ class Launches:
                 result = self._move(launch) if call is None else self._launch_kernel(*call)
                 if result[0]:
                     self._device.check(result, self.name_of(launch))
+
+    def run_one_by_one(self, mark: Callable[[int], object]) -> None:
+        """Start all launches without a graph; `mark` is called with 0 before the first one, and after each with its
+        number from 1 on."""
+        mark(0)
+        for number, (launch, call) in enumerate(zip(self._launches, self._calls, strict=True), 1):
+            result = self._move(launch) if call is None else self._launch_kernel(*call)
+            self._device.check(result, self.name_of(launch))
+            mark(number)
 
     def _call(self, launch: BoundLaunch, pointers: Any) -> tuple[Any, ...] | None:
         """The arguments of `cuLaunchKernel`; None for copies and fills."""

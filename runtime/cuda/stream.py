@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[Any]
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: independent of the default stream, which other libraries can use
-_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+_TIMING, _NO_TIMING = 0, 2  # CU_EVENT_DEFAULT, CU_EVENT_DISABLE_TIMING
 _REMEMBERED = 16  # programs that an error can name
 
 
@@ -100,13 +100,31 @@ class CudaStream:
 
     def run(self, launches: LaunchList) -> None:
         """See `Stream`."""
+        kept = self._kept(launches)
+        with self._running:
+            kept.run()
+
+    def time(self, launches: LaunchList) -> list[float]:
+        """See `Stream`."""
+        kept = self._kept(launches)
+        events = [self._device.call("cuEventCreate", _TIMING) for _ in range(len(launches.launches) + 1)]
+        try:
+            with self._running:
+                kept.run_one_by_one(lambda number: self._device.call("cuEventRecord", events[number], self.handle))
+            self.synchronise()
+            first, *others = events
+            return [1e-3 * self._device.call("cuEventElapsedTime", first, event) for event in others]
+        finally:
+            self._device.unused += [("cuEventDestroy", event) for event in events]
+
+    def _kept(self, launches: LaunchList) -> Launches:
+        """The launches of a list, which is about to run."""
         self._device.enter()
         self.recent.append(launches.program.name)
         kept: Launches | None = launches.kept
         if kept is None:
             kept = launches.kept = Launches(self._device, self.handle, launches)
-        with self._running:
-            kept.run()
+        return kept
 
     def record(self) -> CudaEvent:
         """See `Stream`."""

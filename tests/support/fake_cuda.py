@@ -276,6 +276,16 @@ class FakeCuda(FakeGraphs):
         hEvent.marker = self.mark(hStream)
 
     @driver_call
+    def cuEventElapsedTime(self, hStart: Any, hEnd: Any) -> float:
+        """Milliseconds: a microsecond for each piece of work between the events."""
+        require(hStart.marker.reached and hEnd.marker.reached)
+        return 1e-3 * (hEnd.marker.number - hStart.marker.number)
+
+    @driver_call
+    def cuEventDestroy(self, hEvent: Any) -> None:
+        hEvent.destroy("event")
+
+    @driver_call
     def cuEventQuery(self, hEvent: Any) -> None:
         require(hEvent.marker.reached, CUresult.CUDA_ERROR_NOT_READY)
 
@@ -287,7 +297,7 @@ class FakeCuda(FakeGraphs):
     @staticmethod
     def mark(stream: Stream) -> Marker:
         marker = Marker(stream)
-        stream.start(lambda: setattr(marker, "reached", True))
+        stream.start(lambda: setattr(marker, "reached", True), marker)
         return marker
 
     def work_until(self, marker: Marker) -> None:

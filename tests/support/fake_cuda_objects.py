@@ -105,8 +105,10 @@ class Stream(Handle):
     def __init__(self, context: Context) -> None:
         super().__init__("stream", context)
         self.queue: deque[tuple[Work, Any]] = deque()  # with an object that the work marks as reached
+        self.started = 0
 
     def start(self, work: Work, marker: Marker | None = None) -> None:
+        self.started += marker is None
         self.queue.append((work, marker))
 
 
@@ -114,7 +116,7 @@ class Marker:
     """A point in the work of a stream."""
 
     def __init__(self, stream: Stream) -> None:
-        self.stream, self.reached = stream, False
+        self.stream, self.reached, self.number = stream, False, stream.started
 
 
 def require(condition: object, code: int = CUresult.CUDA_ERROR_INVALID_VALUE) -> None:

@@ -81,6 +81,12 @@ class SimulatedStream:
         self.lists += 1
         self._start(self._run, launches, launches.words.tolist())
 
+    def time(self, launches: LaunchList) -> list[float]:
+        """A microsecond for each launch."""
+        self.run(launches)
+        self.synchronise()
+        return [1e-6 * (number + 1) for number in range(len(launches.launches))]
+
     def free(self, address: int) -> None:
         """Free a block after all work that was started before. Any thread can call this at any time."""
         self.queue.append((self.device.release, (address,)))

@@ -29,7 +29,9 @@ class StubWorker:
     started: dict[str, Any]
     loaded: list[dict[str, Any]] = []
 
-    def __init__(self, engine: str, python: str, threads: int, environment: object = None) -> None:
+    def __init__(
+        self, engine: str, python: str, threads: int, environment: object = None, context: str = "cpu"
+    ) -> None:
         self.engine, self.threads = engine, threads
         self.started = {"version": "1.0", "python": "3.11", "seconds": 0.5}
         self._fail("start")

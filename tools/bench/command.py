@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from ...frontend.artifacts import write_atomically
+from ...frontend.context import device_of
+from ..contexts import context_of, is_gpu, target_text
 from ..errors import ToolError, UsageError
 from ..plots import check_plot, save_figure
 from ..progress import Progress
 from ..schemas.print_json import as_json
 from .calls import measure_calls
-from .grammar import ALONE, MANY
+from .grammar import ALONE, MANY, ON_GPUS, ON_HOST, ONLY_ON_GPUS
 from .measure import Failure, Participant, measure
 from .model_workloads import model_workloads
 from .plot import draw
@@ -53,8 +55,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _measure(workload: Workload, threads: int, options: argparse.Namespace, done: list[Measured]) -> int:
     """Measure once, report, and add the result to `done`. Returns the status."""
-    participants = [Participant("mxforge", sys.executable, _own_spec(workload, options))]
-    participants += [Participant(e, _python(e, options.pythons), workload.specs[e]) for e in options.against]
+    ctx = options.ctx
+    participants = [Participant("mxforge", sys.executable, _own_spec(workload, options), ctx)]
+    participants += [Participant(e, _python(e, options.pythons), workload.specs[e], ctx) for e in options.against]
     rounds = options.weights == "bf16"
     name = f"{workload.name}, weights of mxforge in bf16" if rounds else workload.name
     least = max(workload.tolerance, _ROUNDED) if rounds else workload.tolerance
@@ -64,7 +67,7 @@ def _measure(workload: Workload, threads: int, options: argparse.Namespace, done
             outcome = measure(participants, list(workload.arrays.values()), options.repeat, threads, progress)
     except ToolError as error:
         return _say(str(error))
-    conditions = Conditions(name, workload.shapes, workload.batch, threads, options.repeat, tolerance)
+    conditions = Conditions(name, workload.shapes, workload.batch, threads, options.repeat, tolerance, _gpu(options))
     measured = Measured(conditions, outcome)
     if options.json != _STDOUT:
         print("\n" * bool(done) + as_text(measured), flush=True)
@@ -135,6 +138,7 @@ def _check(options: argparse.Namespace) -> None:
         if len(options.thread_counts or ()) > 1:
             raise UsageError(f"--suite {options.suite} is measured with one number of --threads")
     _check_files(options)
+    _check_context(options)
     for peer in options.pythons:
         if peer not in (*options.against, *(e.partition("-")[0] for e in options.against)):
             raise UsageError(f"--python {peer}: {peer} is not in --against")
@@ -142,6 +146,25 @@ def _check(options: argparse.Namespace) -> None:
         python = _python(engine, options.pythons)
         if shutil.which(python) is None:
             raise ToolError(f"{engine}: cannot run {python}: no such program (--python)")
+
+
+def _check_context(options: argparse.Namespace) -> None:
+    """UsageError for peers and suites that do not run on the device of `--ctx`."""
+    on_gpu = is_gpu(options)
+    for engine in options.against:
+        if on_gpu and engine not in ON_GPUS:
+            raise UsageError(f"{engine} runs on the CPU; peers on a GPU are {', '.join(ON_GPUS)}")
+        if not on_gpu and engine in ONLY_ON_GPUS:
+            raise UsageError(f"{engine} is a peer on GPUs: pass --ctx gpu")
+    if on_gpu:
+        if options.suite in (*ALONE, *ON_HOST):
+            raise UsageError(f"--suite {options.suite} measures the CPU: omit --ctx")
+        context_of(options)
+
+
+def _gpu(options: argparse.Namespace) -> str:
+    """The GPU in reports; "" for the CPU."""
+    return target_text(device_of(context_of(options))) if is_gpu(options) else ""
 
 
 def _check_files(options: argparse.Namespace) -> None:

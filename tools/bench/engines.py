@@ -13,6 +13,7 @@ which old frameworks require.
 from __future__ import annotations
 
 import importlib
+import os
 
 import numpy
 
@@ -20,6 +21,12 @@ import numpy
 def workload(engine, suite, arrays):
     """The function that an engine runs for a suite."""
     return engine.operators()[suite] if suite in OPERATORS else getattr(engine, suite)(arrays)
+
+
+def context_of(mx, text):
+    """The context in MXNet's API: of a text such as cpu, gpu or gpu(1)."""
+    kind, _, number = text.rstrip(")").partition("(")
+    return mx.Context(kind, int(number or 0))
 
 
 class Program:
@@ -85,13 +92,16 @@ class Mxnet:
 
     training = "training_mxnet"
 
-    def __init__(self, module, **options):
+    def __init__(self, module, context="cpu", **options):
         """`options` are additional options of `hybridize`."""
         self.mx = importlib.import_module(module)
+        self.context = context_of(self.mx, context)
         self.options = dict(static_alloc=True, static_shape=True, **options)
         self.version = getattr(self.mx, "mxforge_version", self.mx.__version__)
         self.dense = self.mx.gluon.nn.Dense  # triggers lazy imports
-        self.array = self.mx.nd.array
+
+    def array(self, values, dtype):
+        return self.mx.nd.array(values, ctx=self.context, dtype=dtype)
 
     def load(self, spec, arrays):
         arrays = [self.array(a, dtype=a.dtype) for a in arrays]
@@ -117,7 +127,7 @@ class Mxnet:
 
     def load_model(self, spec):
         """`symbol`, `params` (a path or None), `inputs` (names), `hybridize` (further options)."""
-        block = self.mx.gluon.SymbolBlock.imports(spec["symbol"], spec["inputs"], spec["params"])
+        block = self.mx.gluon.SymbolBlock.imports(spec["symbol"], spec["inputs"], spec["params"], ctx=self.context)
         block.hybridize(**dict(self.options, **spec.get("hybridize", {})))
         return block
 
@@ -163,7 +173,7 @@ class Mxnet:
         net = self.mx.gluon.nn.HybridSequential()
         net.add(self.dense(arrays[1].shape[0], activation="relu", in_units=arrays[1].shape[1]))
         net.add(self.dense(arrays[3].shape[0], in_units=arrays[3].shape[1]))
-        net.initialize()
+        net.initialize(ctx=self.context)
         for layer, weight, bias in ((net[0], arrays[1], arrays[2]), (net[1], arrays[3], arrays[4])):
             layer.weight.set_data(weight)
             layer.bias.set_data(bias)
@@ -175,27 +185,32 @@ class Mxforge(Mxnet):
     """mxforge, which also loads compiled folders."""
 
     def load_model(self, spec):
-        return self.mx.load_compiled(spec["compiled"]) if "compiled" in spec else super().load_model(spec)
+        return self.mx.load_compiled(spec["compiled"], self.context) if "compiled" in spec else super().load_model(spec)
 
 
 class Torch:
     """PyTorch: eager, except for chains of pointwise operators, which torch.compile fuses.
 
     In training, `compiled` steps compute the loss by a function of torch.compile, and `channels_last` is the layout of
-    images and of convolutions.
+    images and of convolutions. On a GPU, `compiled` functions use CUDA graphs, and with `graph` all others do.
     """
 
     training = "training_torch"
 
-    def __init__(self, threads, compiled=False, channels_last=False):
-        self.compiled, self.channels_last = compiled, channels_last
+    def __init__(self, threads, context="cpu", compiled=False, channels_last=False, graph=False):
+        self.compiled, self.channels_last, self.graph = compiled, channels_last, graph
         self.torch = importlib.import_module("torch")
+        self.device = context.replace("gpu", "cuda").replace("(", ":").rstrip(")")
+        self.on_gpu = self.device.startswith("cuda")
+        if self.on_gpu:
+            self.torch.cuda.set_device(self.torch.device(self.device).index or 0)
+            exact = os.environ.get("MXFORGE_MATMUL") != "tf32"
+            self.torch.backends.cuda.matmul.allow_tf32 = self.torch.backends.cudnn.allow_tf32 = not exact
         self.torch.set_num_threads(threads)
         self.version = self.torch.__version__
 
     def load(self, spec, arrays):
-        torch = self.torch
-        arrays = [torch.from_numpy(a) for a in arrays]
+        arrays = [self.array(a) for a in arrays]
         if "suite" in spec:
             function = workload(self, spec["suite"], arrays)
             arrays = arrays[: ARGUMENTS[spec["suite"]]]
@@ -203,9 +218,45 @@ class Torch:
             function = self.load_model(spec["torch"])
         return self.program(function, arrays)
 
+    def array(self, values):
+        return self.torch.from_numpy(values).to(self.device)
+
+    def wait(self, _):
+        if self.on_gpu:
+            self.torch.cuda.synchronize()
+
+    def compile(self, function):
+        """A function compiled by torch.compile; on a GPU its calls are CUDA graphs."""
+        return self.torch.compile(function, mode="reduce-overhead" if self.on_gpu else None)
+
+    def captured(self, function, arguments=()):
+        """A call as a CUDA graph, which reads copies of the arguments."""
+        torch = self.torch
+        static = [a.clone() for a in arguments]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                function(*static)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = function(*static)
+
+        def replay(*arguments):
+            for own, argument in zip(static, arguments):
+                own.copy_(argument)
+            graph.replay()
+            return result
+
+        return replay
+
     def program(self, function, arguments=()):
         torch = self.torch
-        program = Program(function, arguments, nothing, self.convert)
+        if self.graph:
+            with torch.inference_mode():
+                function = self.captured(function, arguments)
+        program = Program(function, arguments, self.wait, self.convert)
         run = program.run
 
         def run_without_gradients(calls):
@@ -216,15 +267,18 @@ class Torch:
         return program
 
     def training_program(self, step, weights):
-        return TrainingProgram(step, weights, nothing, self.convert)
+        return TrainingProgram(step, weights, self.wait, self.convert)
 
     def convert(self, tensor):
-        return tensor.detach().numpy()
+        return tensor.detach().cpu().numpy()
 
     def load_model(self, path):
         if path.endswith(".pt2"):
-            return self.torch.export.load(path).module()
-        return self.torch.jit.load(path).eval()
+            program = self.torch.export.load(path)
+            if self.on_gpu:
+                program = importlib.import_module("torch.export.passes").move_to_device_pass(program, self.device)
+            return program.module()
+        return self.torch.jit.load(path, map_location=self.device).eval()
 
     def pointwise(self, arrays):
         torch = self.torch
@@ -234,7 +288,7 @@ class Torch:
             t = 2 * z - 1
             return torch.relu(t) + torch.exp(-torch.abs(t))
 
-        return torch.compile(chain)
+        return self.compile(chain)
 
     def softmax(self, arrays):
         return lambda x: self.torch.softmax(x, -1)
@@ -271,7 +325,7 @@ class Torch:
         with self.torch.no_grad():
             for parameter, value in zip(net.parameters(), arrays[1:]):
                 parameter.copy_(value)
-        return net.eval()
+        return net.to(self.device).eval()
 
 
 class OnnxRuntime:
@@ -363,13 +417,16 @@ OPERATORS = {
 ARGUMENTS = dict({"pointwise": 2, "softmax": 1, "layernorm": 3, "eager": 2, "mlp": 1}, **OPERATORS)
 
 ENGINES = {
-    "mxforge": lambda threads: Mxforge("mxforge"),
-    "mxnet": lambda threads: Mxnet("mxnet"),
-    "mxnet-mkldnn": lambda threads: Mxnet("mxnet", backend="MKLDNN"),
-    "onnxruntime": OnnxRuntime,
+    "mxforge": lambda threads, context="cpu": Mxforge("mxforge", context),
+    "mxnet": lambda threads, context="cpu": Mxnet("mxnet", context),
+    "mxnet-mkldnn": lambda threads, context="cpu": Mxnet("mxnet", context, backend="MKLDNN"),
+    "onnxruntime": lambda threads, context="cpu": OnnxRuntime(threads),
     "torch": Torch,
-    "torch-nhwc": lambda threads: Torch(threads, channels_last=True),
-    "torch-compile": lambda threads: Torch(threads, compiled=True),
-    "torch-compile-nhwc": lambda threads: Torch(threads, compiled=True, channels_last=True),
-    "numpy": lambda threads: Numpy(),
+    "torch-nhwc": lambda threads, context="cpu": Torch(threads, context, channels_last=True),
+    "torch-compile": lambda threads, context="cpu": Torch(threads, context, compiled=True),
+    "torch-compile-nhwc": lambda threads, context="cpu": Torch(threads, context, compiled=True, channels_last=True),
+    "torch-graph": lambda threads, context="cpu": Torch(threads, context, graph=True),
+    "torch-graph-nhwc": lambda threads, context="cpu": Torch(threads, context, channels_last=True, graph=True),
+    "numpy": lambda threads, context="cpu": Numpy(),
 }
+"""Functions of the number of threads and the text of a context such as gpu(0)."""

@@ -7,8 +7,12 @@ from pathlib import Path
 
 from ..argument_types import positive, positives
 
-TORCH = ("torch", "torch-nhwc", "torch-compile", "torch-compile-nhwc")
+_GRAPHS = ("torch-graph", "torch-graph-nhwc")
+TORCH = ("torch", "torch-nhwc", "torch-compile", "torch-compile-nhwc", *_GRAPHS)
 PEERS = ("mxnet", "mxnet-mkldnn", "onnxruntime", *TORCH, "numpy", "mxforge")
+ON_GPUS = ("mxnet", *TORCH, "mxforge")
+"""The peers that run on GPUs."""
+ONLY_ON_GPUS = _GRAPHS
 SUITES = ("pointwise", "softmax", "layernorm", "eager", "mlp")
 OPERATORS = (
     "exp",
@@ -54,6 +58,8 @@ MANY = {
     "data": READERS,
 }
 """Suites of suites."""
+ON_HOST = ("loader", "augmenters", "data", *AUGMENTERS, *READERS)
+"""Suites of work that is not for GPUs."""
 ALONE = ("calls", "shapes")
 """Suites with reports of their own, which measure mxforge alone."""
 _ALL_SUITES = tuple(
@@ -65,6 +71,7 @@ examples:
   mxforge bench resnet50 --input-shape data=1,3,224,224 --against mxnet --python mxnet=/opt/mxnet/bin/python --threads 2
   mxforge bench resnet50 --input-shape data=1,3,224,224 --batch 1,2,4,8 --threads 1,2 \\
       --against onnxruntime --markdown report.md --plot report.png
+  mxforge bench --suite bert-128 --ctx gpu --against torch,torch-graph,torch-compile
   mxforge bench --suite softmax --against mxnet,torch --python mxnet=/opt/mxnet/bin/python \\
       --python torch=/opt/torch/bin/python
 """

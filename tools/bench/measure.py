@@ -71,6 +71,7 @@ class Participant:
     engine: str
     python: str
     spec: Mapping[str, Any]
+    context: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ def _load(who: Participant, paths: Sequence[str], threads: int, cache: Path) -> 
 
 
 def _load_once(who: Participant, paths: Sequence[str], threads: int, environment: Mapping[str, str]) -> _Program:
-    worker = Worker(who.engine, who.python, threads, environment)
+    worker = Worker(who.engine, who.python, threads, environment, who.context)
     try:
         loaded = worker.ask("load", spec={**who.spec, "threads": threads}, arrays=list(paths))
     except BaseException:

@@ -40,7 +40,14 @@ class Worker:
     The process is stopped (SIGSTOP) between requests, so that its spinning threads do not affect other measurements.
     """
 
-    def __init__(self, engine: str, python: str, threads: int, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        engine: str,
+        python: str,
+        threads: int,
+        environment: Mapping[str, str] | None = None,
+        context: str = "cpu",
+    ) -> None:
         """`python` is the interpreter; `environment` is added to its environment variables."""
         self.engine = engine
         self._python = python
@@ -58,7 +65,7 @@ class Worker:
             self._log.close()
             raise WorkerError(f"{engine}: cannot run {python}: {error.strerror}") from None
         try:
-            self.started = self.ask("start", engine=engine, threads=threads)
+            self.started = self.ask("start", engine=engine, threads=threads, context=context)
         except BaseException:
             self.close()
             raise

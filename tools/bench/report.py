@@ -29,6 +29,7 @@ class Conditions:
     threads: int
     repeat: int
     tolerance: float
+    gpu: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ def _describe(conditions: Conditions) -> str:
     shapes = ", ".join(f"{name} {tuple(shape)}" for name, shape in conditions.shapes.items())
     threads = f"{conditions.threads} thread{'s' if conditions.threads > 1 else ''}"
     rounds = f"{conditions.repeat} round{'s' if conditions.repeat > 1 else ''}"
-    return f"{conditions.workload}: {shapes + '; ' if shapes else ''}{threads}; {rounds}; {cpu_name()}"
+    machine = f"{conditions.gpu}; {cpu_name()}" if conditions.gpu else cpu_name()
+    return f"{conditions.workload}: {shapes + '; ' if shapes else ''}{threads}; {rounds}; {machine}"
 
 
 def cpu_name() -> str:
@@ -217,6 +219,7 @@ def _measurement(measured: Measured) -> schema.Measurement:
         repeat=conditions.repeat,
         tolerance=conditions.tolerance,
         cpu=cpu_name(),
+        gpu=conditions.gpu or None,
         programs=tuple(_program(f, measured) for f in outcome.figures),
         failures=tuple(schema.Failure(engine=f.engine, reason=f.reason) for f in outcome.failures),
     )

@@ -53,7 +53,7 @@ def _initialized(engine, net, arrays, options):
     parameters = list(net.collect_params().values())
     for parameter, array in zip(parameters, arrays):
         parameter.shape = array.shape
-    net.initialize()
+    net.initialize(ctx=engine.context)
     for parameter, array in zip(parameters, arrays):
         parameter.set_data(_array(engine, array))
     if options is not None:

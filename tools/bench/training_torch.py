@@ -11,10 +11,10 @@ from __future__ import annotations
 
 def load(engine, spec, arrays):
     """The program of a network or a training suite."""
-    arrays = [engine.torch.from_numpy(a) for a in arrays]
+    arrays = [engine.array(a) for a in arrays]
     if "network" in spec:
-        net = _initialized(engine.torch, spec["network"], arrays[1:])[0].eval()
-        return engine.program(engine.torch.compile(net) if engine.compiled else net, arrays[:1])
+        net, x = _in_layout(engine, _initialized(engine, spec["network"], arrays[1:])[0].eval(), arrays[0])
+        return engine.program(engine.compile(net) if engine.compiled else net, [x])
     return engine.training_program(*(_update if "update" in spec else _network)(engine, spec, arrays))
 
 
@@ -22,9 +22,8 @@ def _network(engine, spec, arrays):
     """(step, weights)"""
     torch = engine.torch
     x, y = arrays[:2]
-    net, tensors = _initialized(torch, spec["training"], arrays[2:])
-    if engine.channels_last and x.dim() == 4:
-        net, x = (a.to(memory_format=torch.channels_last) for a in (net, x))
+    net, tensors = _initialized(engine, spec["training"], arrays[2:])
+    net, x = _in_layout(engine, net, x)
     loss = _losses(torch)[spec["loss"]]
     if spec["loss"] == "classes":
         y = y.long()
@@ -33,7 +32,7 @@ def _network(engine, spec, arrays):
         return loss(net(x), y)
 
     if engine.compiled:
-        compute = torch.compile(compute)
+        compute = engine.compile(compute)
     optimizer = _optimizer(torch, spec["optimizer"], net.parameters())
 
     def step():
@@ -41,14 +40,44 @@ def _network(engine, spec, arrays):
         error = compute(x, y)
         error.backward()
         optimizer.step()
-        return error.item()
+        return error if engine.graph else error.item()
 
-    return step, tensors
+    if not engine.graph:
+        return step, tensors
+    return _replayed(engine, net, optimizer, step), tensors
 
 
-def _initialized(torch, name, arrays):
+def _replayed(engine, net, optimizer, step):
+    """A step as a CUDA graph. The steps before the capture are undone: all engines begin with the same weights."""
+    torch = engine.torch
+    before = [t.clone() for t in net.state_dict().values()]
+    replay = engine.captured(step)
+    with torch.no_grad():
+        for tensor, value in zip(net.state_dict().values(), before):
+            tensor.copy_(value)
+        _forget(torch, optimizer)
+    return lambda: replay().item()
+
+
+def _forget(torch, optimizer):
+    """Reset the states of an optimizer in place: a graph reads them."""
+    for state in optimizer.state.values():
+        for value in state.values():
+            if torch.is_tensor(value):
+                value.zero_()
+
+
+def _in_layout(engine, net, x):
+    """The network and its input in the layout of the engine."""
+    if engine.channels_last and x.dim() == 4:
+        return [a.to(memory_format=engine.torch.channels_last) for a in (net, x)]
+    return net, x
+
+
+def _initialized(engine, name, arrays):
     """(network, its tensors) with these parameters."""
-    net = Networks(torch).NETWORKS[name]()
+    torch = engine.torch
+    net = Networks(torch).NETWORKS[name]().to(engine.device)
     tensors = _in_order(torch, net)
     with torch.no_grad():
         for tensor, array in zip(tensors, arrays):
@@ -61,15 +90,32 @@ def _update(engine, spec, arrays):
     weights = [engine.torch.nn.Parameter(w) for w in arrays[:half]]
     for weight, gradient in zip(weights, arrays[half:]):
         weight.grad = gradient
-    step = _optimizer(engine.torch, spec["update"], weights).step
-    return engine.torch.compile(step) if engine.compiled else step, weights
+    optimizer = _optimizer(engine.torch, spec["update"], weights)
+    if engine.graph:
+        return _captured_update(engine, optimizer, weights), weights
+    return engine.torch.compile(optimizer.step) if engine.compiled else optimizer.step, weights
+
+
+def _captured_update(engine, optimizer, weights):
+    """The update as a CUDA graph, from the same weights as without one."""
+    torch = engine.torch
+    before = [w.detach().clone() for w in weights]
+    replay = engine.captured(optimizer.step)
+    with torch.no_grad():
+        for weight, value in zip(weights, before):
+            weight.copy_(value)
+        _forget(torch, optimizer)
+    return replay
 
 
 def _optimizer(torch, described, weights):
-    """An optimizer in its fused form, the fastest one on CPUs."""
+    """An optimizer in its fused form, the fastest one."""
     name, parameters = described
     rest = {n: value for n, value in parameters.items() if n != "learning_rate"}
     optimizer_class = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[name]
+    weights = list(weights)
+    if name == "adam" and weights[0].is_cuda:
+        rest["capturable"] = True
     return optimizer_class(weights, lr=parameters["learning_rate"], fused=True, **rest)
 
 

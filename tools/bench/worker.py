@@ -3,7 +3,7 @@
 It reads requests from stdin and writes answers to stdout, one JSON object per line; arrays are passed as .npy files. It
 must run on Python 3.7, which old frameworks require. Requests, by "do":
 
-    start    engine, threads            -> version, python, seconds (of the import)
+    start    engine, threads, context   -> version, python, seconds (of the import)
     load     spec, arrays (paths)       -> load, first (seconds: until ready to run, and of the first run)
     outputs  folder                     -> files, in order
     time     calls, samples             -> seconds (per call) of each sample of `calls` calls, after an untimed call
@@ -44,7 +44,7 @@ class Session:
 
     def start(self, request):
         begin = time.perf_counter()
-        self.engine = load_neighbour("engines").ENGINES[request["engine"]](request["threads"])
+        self.engine = load_neighbour("engines").ENGINES[request["engine"]](request["threads"], request["context"])
         seconds = time.perf_counter() - begin
         return {"version": self.engine.version, "python": platform.python_version(), "seconds": seconds}
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ...frontend.compiled import CompiledModel
+from ...frontend.context import GPU, Context
+from ...ir.types import DType
 from ...runtime.devices import HOST
 from ...runtime.host.probes import RunTimes
+from ..contexts import context_of, machine_of
 from ..errors import UsageError
 from ..fixed_models import load_fixed
 from ..inspect_model import arguments
@@ -20,32 +24,34 @@ from ..outputs import check_file, check_writable, write_file
 from ..parameters import require_parameters
 from ..plots import check_plot
 from ..progress import Progress
-from ..schemas.common import Machine
+from ..schemas.common import Gpu, Machine
 from ..schemas.print_json import as_json
 from ..schemas.profile import Times
 from .files import as_csv, as_trace, report
+from .gpu import measure_gpu_peaks
 from .parallelism import parallelism
 from .peaks import Peaks, measure_peaks
 from .report import Profile
 from .rows import Row, launch_rows, layer_rows, total_row
-from .source import Source, fixed_source, symbol_source, timed_runs
+from .source import Source, fixed_source, gpu_source, symbol_source, timed_runs
 from .text import as_text
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the profile, or the simulation of threads, and write the files; returns status 0."""
     files = find_model(options.model, options.epoch, options.params)
+    context = context_of(options)
     if options.simulate_threads:
+        if context.device_typeid == GPU:
+            raise UsageError("--simulate-threads is for programs on the CPU: omit it with --ctx gpu")
         from .simulate_threads import run_simulation
 
         return run_simulation(files, options)
     _check(options, files)
     with Progress(f"reading {files.name}") as progress:
-        source = (
-            _symbol_source(files, options, progress) if files.is_symbol else fixed_source(load_fixed(files, options))
-        )
+        source = _source(files, options, context, progress)
         progress.step("measuring this machine")
-        peaks = measure_peaks()
+        peaks = _peaks(context, source)
         progress.step(f"measuring {files.name}")
         seconds, runs = _measure(source.model, options.repeat)
     profile = _profile(source, seconds, runs, peaks)
@@ -75,18 +81,24 @@ def _check(options: argparse.Namespace, files: ModelFiles) -> None:
         raise UsageError(f"--plot: {files.kind} does not contain the work of its launches: profile the symbol")
 
 
-def _source(files: ModelFiles, options: argparse.Namespace, progress: Progress) -> Source:
-    if files.is_symbol:
-        return _symbol_source(files, options, progress)
-    return fixed_source(load_fixed(files, options))
-
-
-def _symbol_source(files: ModelFiles, options: argparse.Namespace, progress: Progress) -> Source:
+def _source(files: ModelFiles, options: argparse.Namespace, context: Context, progress: Progress) -> Source:
+    if not files.is_symbol:
+        return fixed_source(load_fixed(files, options, context))
     model = load_model(files, options.weights)
     require_parameters(model, options.shapes, options.allow_missing)
     types = data_types(model, options.shapes)
     progress.step(f"compiling {model.name}")
+    if context.device_typeid == GPU:
+        return gpu_source(model, types, context)
     return symbol_source(model, types, HOST.target)
+
+
+def _peaks(context: Context, source: Source) -> Peaks:
+    """The peaks of the device; on a GPU for the largest dtype of 16 or 32 bits that the program reads."""
+    if context.device_typeid != GPU:
+        return measure_peaks()
+    dtypes = {t.dtype for t in source.executable.inputs}
+    return measure_gpu_peaks(context, next((d for d in (DType.F32, DType.F16, DType.BF16) if d in dtypes), DType.F32))
 
 
 def _measure(model: CompiledModel, repeat: int) -> tuple[list[float], list[RunTimes]]:
@@ -97,7 +109,7 @@ def _measure(model: CompiledModel, repeat: int) -> tuple[list[float], list[RunTi
 
 
 def _profile(source: Source, seconds: Sequence[float], runs: Sequence[RunTimes], peaks: Peaks) -> Profile:
-    model, program, target = source.model, source.executable.program, HOST.target
+    model, program = source.model, source.executable.program
     spans = [run.launches() for run in runs]
     times = np.median([end - begin for begin, end in spans], axis=0) / 1e9
     busy = np.median([run.busy.sum(axis=1) for run in runs], axis=0) / 1e9
@@ -108,7 +120,7 @@ def _profile(source: Source, seconds: Sequence[float], runs: Sequence[RunTimes],
     return Profile(
         model=model.name,
         inputs=arguments(model.inputs),
-        machine=Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=HOST.threads),
+        machine=_machine(model),
         peaks=peaks,
         runs=len(seconds),
         seconds=Times(min=least, p50=p50, p90=p90),
@@ -120,6 +132,12 @@ def _profile(source: Source, seconds: Sequence[float], runs: Sequence[RunTimes],
         missing=source.missing,
         parallelism=parallelism(program, times.tolist()),
     )
+
+
+def _machine(model: CompiledModel) -> Machine | Gpu:
+    """What the code is compiled for, with the threads that run it."""
+    machine = machine_of(model.device)
+    return machine if isinstance(machine, Gpu) else replace(machine, threads=HOST.threads)
 
 
 def _contents(options: argparse.Namespace, profile: Profile, rows: Sequence[Row]) -> dict[Path, Callable[[], bytes]]:

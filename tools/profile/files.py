@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..schemas import profile as schema
+from ..schemas.common import Gpu, Machine
 from .report import Profile
 from .rows import Row
 
@@ -30,6 +31,7 @@ def report(profile: Profile) -> schema.ProfileReport:
             flop_per_second=peaks.operations,
             bytes_per_second=peaks.bandwidth,
             cache_bytes_per_second=peaks.cache_bandwidth,
+            measured=peaks.measured,
         ),
         missing_parameters=profile.missing,
         runs=profile.runs,
@@ -94,13 +96,19 @@ def _cell(value: Any) -> Any:
 
 
 def as_trace(profile: Profile) -> bytes:
-    """One run as a trace for chrome://tracing and Perfetto: a track of launches, and one of what each thread did."""
-    names = ["program", *(f"thread {n}" for n in range(profile.machine.threads))]
+    """One run as a trace for chrome://tracing and Perfetto: a track of launches, and one of what each thread
+    did, or the stream of a GPU."""
+    names = ["program", *_tracks(profile.machine)]
     events = [{"ph": "M", "pid": 1, "name": "process_name", "args": {"name": profile.model}}]
     for number, name in enumerate(names):
         events.append({"ph": "M", "pid": 1, "tid": number, "name": "thread_name", "args": {"name": name}})
         events.append({"ph": "M", "pid": 1, "tid": number, "name": "thread_sort_index", "args": {"sort_index": number}})
     return json.dumps({"traceEvents": [*events, *_launch_events(profile)], "displayTimeUnit": "ns"}).encode()
+
+
+def _tracks(machine: Machine | Gpu) -> list[str]:
+    """The names of what runs launches."""
+    return ["stream 0"] if isinstance(machine, Gpu) else [f"thread {n}" for n in range(machine.threads)]
 
 
 def _launch_events(profile: Profile) -> Iterator[Record]:

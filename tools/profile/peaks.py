@@ -20,11 +20,13 @@ class Peaks:
     operations each, the fastest of many runs of a few milliseconds. `bandwidth` are the bytes per second at which the
     threads read a buffer of four times the last cache and at least 256 MiB (and at most an eighth of the memory).
     `cache_bandwidth` is the same for a buffer of half the last cache; None if the system does not name its size.
+    On a GPU, `operations` are those of a large matrix product and `bandwidth` that of a copy. `measured` states which.
     """
 
     operations: float
     bandwidth: float
     cache_bandwidth: float | None
+    measured: str = "multiply-adds in registers, and reads"
 
     def least_seconds(self, operations: float, nbytes: float) -> float:
         """The time that this work takes at least, with data from memory."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...ir.lazy_dataclass import dataclass
 from ...runtime.host.probes import RunTimes
-from ..schemas.common import Argument, Machine
+from ..schemas.common import Argument, Gpu, Machine
 from ..schemas.profile import Parallelism, Times
 from .peaks import Peaks
 from .rows import Row
@@ -22,7 +22,7 @@ class Profile:
 
     model: str
     inputs: tuple[Argument, ...]
-    machine: Machine
+    machine: Machine | Gpu
     peaks: Peaks
     runs: int
     seconds: Times

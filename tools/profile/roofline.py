@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..contexts import machine_text
 from ..plots import new_figure, save_figure
 from .report import Profile
 from .rows import Row
@@ -62,9 +63,7 @@ def _title(profile: Profile, shown: Sequence[Row]) -> str:
     hidden = len(profile.launches) - len(shown)
     share = 1 - sum(row.seconds for row in shown) / (profile.launch_seconds or 1)
     more = f"; not shown: {hidden} without operations, {100 * share:.0f} % of the time" if hidden else ""
-    total = (
-        f"{1e3 * profile.seconds.p50:.3g} ms a run, {machine.threads} threads, vectors of {machine.vector_bits} bits"
-    )
+    total = f"{1e3 * profile.seconds.p50:.3g} ms a run, {machine_text(machine)}"
     return f"{profile.model}: {total}\narea of a dot: its time{more}"
 
 

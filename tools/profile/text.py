@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..contexts import machine_text
 from ..inspect_text import cut, table, type_text
 from ..schemas.profile import Parallelism
 from .files import rate
@@ -25,9 +26,10 @@ def _head(profile: Profile) -> Iterator[str]:
     yield profile.model
     for argument in profile.inputs:
         yield f"  {argument.name}  {type_text(argument)}"
-    yield f"  {machine.cpu}, vectors of {machine.vector_bits} bits, {machine.threads} threads"
+    yield f"  {machine_text(machine)}"
     cache = "" if peaks.cache_bandwidth is None else f", last cache {peaks.cache_bandwidth / 1e9:.1f} GB/s"
-    yield f"  measured peaks: {peaks.operations / 1e9:.1f} GFLOP/s, memory {peaks.bandwidth / 1e9:.1f} GB/s{cache}"
+    rates = f"{peaks.operations / 1e9:.1f} GFLOP/s, memory {peaks.bandwidth / 1e9:.1f} GB/s{cache}"
+    yield f"  measured peaks: {rates} ({peaks.measured})"
 
 
 def _rows(profile: Profile, rows: Sequence[Row], top: int | None) -> Iterator[str]:

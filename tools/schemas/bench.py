@@ -54,7 +54,7 @@ class Failure(Record):
 class Measurement(Record):
     """A workload on one number of threads."""
 
-    schema: Literal["bench/1"] = "bench/1"
+    schema: Literal["bench/2"] = "bench/2"
     workload: str
     shapes: dict[str, tuple[Count, ...]]
     batch: Count
@@ -65,6 +65,8 @@ class Measurement(Record):
     tolerance: Amount
     """The difference of results that is no error."""
     cpu: str
+    gpu: str | None
+    """null: programs run on the CPU."""
     programs: tuple[Program, ...]
     """mxforge is the first."""
     failures: tuple[Failure, ...]

@@ -25,3 +25,15 @@ class Machine(Record):
     """The set of instructions."""
     vector_bits: Count
     threads: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu(Record):
+    """What code for a GPU is compiled for."""
+
+    gpu: str
+    """The architecture, such as sm_90."""
+    multiprocessors: Count
+    """Those from which schedules were derived."""
+    shared_bytes: Count
+    """The shared memory of a block."""

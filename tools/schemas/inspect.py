@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ...ir.lazy_dataclass import dataclass
-from .common import Argument, Machine
+from .common import Argument, Gpu, Machine
 from .record import Count, Record, Seconds
 
 
@@ -80,7 +80,7 @@ class InspectReport(Record):
     folder has no operators, parameters and layers.
     """
 
-    schema: Literal["inspect/1"] = "inspect/1"
+    schema: Literal["inspect/2"] = "inspect/2"
     model: str
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
@@ -91,7 +91,7 @@ class InspectReport(Record):
     memory: Memory | None = None
     code_bytes: Count = 0
     compile_seconds: Seconds | None = None
-    target: Machine | None = None
+    target: Machine | Gpu | None = None
     launches: tuple[Launch, ...] = ()
     """What every run launches, in order."""
     prepare: tuple[Launch, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ...ir.lazy_dataclass import dataclass
-from .common import Argument, Machine
+from .common import Argument, Gpu, Machine
 from .record import Amount, Count, Record, Seconds
 
 
@@ -18,6 +18,8 @@ class Peaks(Record):
     """From memory."""
     cache_bytes_per_second: Amount | None
     """From the last cache; null: its size is not known."""
+    measured: str
+    """What was measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +87,10 @@ class Parallelism(Record):
 class ProfileReport(Record):
     """The report of `mxforge profile --json`. Times are in seconds, sizes in bytes."""
 
-    schema: Literal["profile/3"] = "profile/3"
+    schema: Literal["profile/4"] = "profile/4"
     model: str
     inputs: tuple[Argument, ...]
-    machine: Machine
+    machine: Machine | Gpu
     peaks: Peaks
     missing_parameters: Count
     """Parameters without values, which are inputs."""

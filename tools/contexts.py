@@ -1,0 +1,58 @@
+"""The device of a command: `--ctx`, and how reports describe it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ..frontend.context import GPU, Context, as_context, device_of
+from ..runtime.device import Device
+from ..runtime.devices import HOST
+from .errors import UsageError
+from .schemas.common import Gpu, Machine
+
+_OF_CPUS = {"target": "target", "cpu": "cpu", "tuning": "tuning", "threads": "threads"}
+"""Options that only programs for the CPU have."""
+
+
+def context_of(options: argparse.Namespace) -> Context:
+    """The context that `--ctx` names. UsageError if other options are for CPUs only, MXNetError if there is no such
+    GPU, with the reason."""
+    context = as_context(options.ctx)
+    if context.device_typeid == GPU:
+        for name, option in _OF_CPUS.items():
+            if getattr(options, name, None):
+                raise UsageError(f"--{option} is for programs on the CPU: omit it with --ctx {options.ctx}")
+        device_of(context)
+    return context
+
+
+def is_gpu(options: argparse.Namespace) -> bool:
+    """Whether `--ctx` names a GPU."""
+    return as_context(options.ctx).device_typeid == GPU
+
+
+def machine_of(device: Device) -> Machine | Gpu:
+    """What the programs of a device are compiled for."""
+    if device is HOST:
+        target = HOST.target
+        return Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=target.threads)
+    return gpu_of(device.target)
+
+
+def gpu_of(target: Any) -> Gpu:
+    """A target for GPUs in reports."""
+    sizes = {"multiprocessors": target.multiprocessors, "shared_bytes": target.shared_bytes}
+    return Gpu(gpu=f"sm_{target.capability}", **sizes)
+
+
+def target_text(device: Device) -> str:
+    """A device and what its programs are compiled for, in a line."""
+    return f"{device.name}, {machine_text(machine_of(device))}"
+
+
+def machine_text(machine: Machine | Gpu) -> str:
+    """What programs are compiled for, in a line."""
+    if isinstance(machine, Gpu):
+        return f"{machine.gpu}, {machine.multiprocessors} multiprocessors"
+    return f"{machine.cpu}, vectors of {machine.vector_bits} bits, {machine.threads} threads"
