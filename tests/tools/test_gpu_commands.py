@@ -9,11 +9,11 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+from mxforge.frontend.symbol.function import SymbolFunction
 from mxforge.ir.types import DType, TensorType
 from mxforge.runtime.devices import open_device
 from mxforge.runtime.launched_program import LaunchedProgram
 from mxforge.runtime.timed_launches import TimedLaunches
-from mxforge.symbol.function import SymbolFunction
 from mxforge.tools.bench import training_mxnet
 from mxforge.tools.bench.engines import ENGINES
 from mxforge.tools.profile import gpu

@@ -23,7 +23,7 @@ _SERIES = 5
 
 
 class GpuTimedRuns:
-    """Times runs of a program, as `TimedRuns` does on the CPU. One worker stands for the GPU."""
+    """Times runs of a program, as `TimedRuns` does on the CPU. The GPU is one worker."""
 
     def __init__(self, executable: Runnable, inputs: Sequence[Address], outputs: Sequence[Address]) -> None:
         assert isinstance(executable, LaunchedProgram)
