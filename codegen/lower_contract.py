@@ -61,7 +61,7 @@ def convolutions_as_products(kernel: Kernel) -> Kernel:
     def product(expr: Expr) -> Expr:
         return implicit_product(kernel, expr) if isinstance(expr, Contract) else expr
 
-    return _rewritten(kernel, product) if any(c.windows for c in contracts(kernel)) else kernel
+    return rewritten(kernel, product) if any(c.windows for c in contracts(kernel)) else kernel
 
 
 def input_index(node: Contract) -> tuple[Affine, ...]:
@@ -122,7 +122,7 @@ def contract_as_sum(kernel: Kernel) -> Kernel:
     def as_sum(expr: Expr) -> Expr:
         return _sum(kernel, implicit_product(kernel, expr)) if isinstance(expr, Contract) else expr
 
-    return _rewritten(kernel, as_sum)
+    return rewritten(kernel, as_sum)
 
 
 def _sum(kernel: Kernel, node: Contract) -> Expr:
@@ -131,7 +131,8 @@ def _sum(kernel: Kernel, node: Contract) -> Expr:
     return Reduce(ReduceOp.ADD, node.inner, Scalar(ScalarOp.MUL, factors))
 
 
-def _rewritten(kernel: Kernel, rule: Callable[[Expr], Expr]) -> Kernel:
+def rewritten(kernel: Kernel, rule: Callable[[Expr], Expr]) -> Kernel:
+    """The kernel with `rule` applied to the outermost expressions that it changes."""
     return replace(kernel, stages=tuple(replace(s, value=_mapped(s.value, rule)) for s in kernel.stages))
 
 
@@ -173,7 +174,7 @@ def _split_side(kernel: Kernel, side: str, positions: list[int]) -> Kernel:
         at = next(i for i, b in enumerate(kernel.buffers) if b.name == name)
         buffers = (*kernel.buffers[: at + 1], replace(kernel.buffers[at], name=own), *kernel.buffers[at + 1 :])
         positions.insert(at + 1, positions[at])
-        kernel = _rewritten(replace(kernel, buffers=buffers), _renaming(side, name, own))
+        kernel = rewritten(replace(kernel, buffers=buffers), _renaming(side, name, own))
     return kernel
 
 

@@ -49,6 +49,7 @@ class Expressions:
         self.dim_of = {a: d.name for d in schedule.dims for a in d.axes}
         self.variables: dict[str, str] = {}  # dimension -> its index, a vector or a scalar
         self.counters: dict[str, str] = {}  # last axis of a run of flattened axes -> the index of the run
+        self.scalars: set[str] = set()  # indices that are the same in all of a block
         self.neutral = _neutral_loads(kernel)
 
     # -- indices
@@ -59,16 +60,32 @@ class Expressions:
 
     def define(self, dim: str, text: str) -> None:
         """Define the index along `dim` as `text`, and split it into indices of axes that cannot be flattened."""
-        dims = frozenset((dim,))
+        self._define(dim, text, "")
+
+    def define_block(self, dim: str, start: str, *, scalars: bool = False) -> None:
+        """Define the index along `dim` as the points of a block from `start` on, a multiple of the block. `scalars`:
+        axes whose index is the same in all of the block have a scalar index.
+        """
+        wide = ".to(tl.int64)" if self.schedule.wide else ""
+        if not start.isidentifier():
+            start = self.source.let(f"{dim}_start", start, frozenset((dim,)))
+        self._define(dim, f"{start} + tl.arange(0, {dim.upper()}_BLOCK){wide}", start if scalars else "")
+
+    def _define(self, dim: str, text: str, start: str) -> None:
+        dims, block = frozenset((dim,)), self.schedule.dim(dim).block
         base = self.source.let(dim, text, dims)
         self.variables[dim] = base
         inner = size(1)
         runs = self._runs(self.schedule.dim(dim).axes)
         for position, run in reversed(list(enumerate(runs))):
             extent = product(size(self.kernel.axis(a).extent) for a in run)
-            quotient = base if inner == size(1) else f"{base} // {inner}"
+            is_scalar = bool(start) and inner != size(1) and inner.divisible_by(block)
+            point = start if is_scalar else base
+            quotient = point if inner == size(1) else f"{point} // {inner}"
             part = quotient if position == 0 else f"{quotient} % {extent}"
-            self.counters[run[-1]] = base if part == base else self.source.let(run[-1], part, dims)
+            name = base if part == base else self.source.let(run[-1], part, dims)
+            self.counters[run[-1]] = name
+            self.scalars |= {name} if is_scalar else set()
             inner = inner * extent
 
     def _runs(self, axes: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -86,7 +103,7 @@ class Expressions:
 
     def expand(self, name: str, dim: str) -> str:
         """An index along `dim` with the rank of the frame."""
-        if self.schedule.dim(dim).block == 1 or len(self.frame) == 1:
+        if self.schedule.dim(dim).block == 1 or len(self.frame) == 1 or name in self.scalars:
             return name
         return f"{name}[:, None]" if self.frame[0] == dim else f"{name}[None, :]"
 

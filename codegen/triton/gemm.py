@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.kernel import Expr, Kernel, Load, Store
+from ...ir.kernel import Expr, Kernel, Load, Store, walk
 from ...ir.types import DType
+from .accesses import access
 from .expressions import Expressions, as_tensor
-from .operands import Contraction, find_contraction
+from .operands import Contraction, axes_of, find_contraction
 from .schedule import TritonSchedule
 from .source import Source, Value
 from .split import WORK, define_part, last_arrival, part_range
@@ -20,14 +21,13 @@ def emit_gemm(kernel: Kernel, schedule: TritonSchedule, source: Source) -> None:
     its sum."""
     product = find_contraction(kernel)
     tile = Expressions(kernel, schedule, source, ("m", "n"))
-    number, part = _define_tile(tile)
+    number, part = _define_tile(tile, product)
     total = source.let("acc", _zeros(product))
     length = str(tile.total("k"))
     begin, end = part_range(source, part, length, "K_BLOCK", schedule.split) if part else ("0", length)
     start = source.fresh("k_start")
     with source.loop(f"for {start} in range({begin}, {end}, K_BLOCK):", "k"):
-        wide = ".to(tl.int64)" if schedule.wide else ""
-        tile.define("k", f"{start} + tl.arange(0, K_BLOCK){wide}")
+        tile.define_block("k", start, scalars=_varies_inside(tile, product, "k"))
         a = _operand(tile, product.lhs, product.dtypes[0], ("m", "k"))
         b = _operand(tile, product.rhs, product.dtypes[1], ("k", "n"))
         _multiply(tile, product, a, b, total)
@@ -88,7 +88,18 @@ def _epilogue(tile: Expressions, product: Contraction, total: str) -> None:
             tile.store(stage, both)
 
 
-def _define_tile(tile: Expressions) -> tuple[str, str]:
+def _varies_inside(tile: Expressions, product: Contraction, dim: str) -> bool:
+    """True if operands that vary along a dimension do so along its innermost axis: then they are different in all of a
+    block although indices of other axes are scalars."""
+    axes = [a for a in tile.schedule.dim(dim).axes if tile.kernel.axis(a).extent != 1]
+    for expr in (product.lhs, product.rhs):
+        steps = [access(tile.kernel, e.buffer, e.index) for e in walk(expr) if isinstance(e, Load)]
+        if axes_of(tile.kernel, expr) & {*axes} and not any(at.stride(axes[-1]).terms for at in steps):
+            return False
+    return True
+
+
+def _define_tile(tile: Expressions, product: Contraction) -> tuple[str, str]:
     """Define the indices of the tile; (its number, the part of its sum, "" for all of it). `GROUP` rows of tiles run
     together, column by column, and share operands in the L2 cache."""
     s, schedule, part = tile.source, tile.schedule, ""
@@ -103,8 +114,9 @@ def _define_tile(tile: Expressions) -> tuple[str, str]:
     first = s.let("first", f"{pid} // (GROUP * {columns}) * GROUP")
     height = s.let("height", f"tl.minimum({rows} - {first}, GROUP)")
     inside = s.let("inside", f"{pid} % (GROUP * {columns})")
-    tile.define("m", f"({first} + {inside} % {height}) * M_BLOCK + tl.arange(0, M_BLOCK)")
-    tile.define("n", f"{inside} // {height} * N_BLOCK + tl.arange(0, N_BLOCK)")
+    starts = {"m": f"({first} + {inside} % {height}) * M_BLOCK", "n": f"{inside} // {height} * N_BLOCK"}
+    for dim, start in starts.items():
+        tile.define_block(dim, start, scalars=_varies_inside(tile, product, dim))
     return number, part
 
 

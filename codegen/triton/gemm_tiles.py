@@ -29,13 +29,16 @@ class GemmTile:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The points of a product along its axes, and the bytes of an element."""
+    """The points of a product along its axes, the bytes of an element, and the innermost of the summed points, which
+    operands read one after the other: the channels of a convolution.
+    """
 
     batch: int
     rows: int
     columns: int
     inner: int
     itemsize: int
+    run: int
 
     def tiles(self, m: int, n: int) -> int:
         return self.batch * -(-self.rows // m) * -(-self.columns // n)
@@ -46,9 +49,13 @@ class Counts:
 
     @property
     def block(self) -> int:
-        """Summed points of 128 bytes, or all of them; at least what an instruction takes."""
+        """Summed points of 128 bytes, or all of them; at least what an instruction takes. Fewer, if they divide a run:
+        then a block is at one tap of a convolution.
+        """
         least = 32 if self.itemsize == 1 else 16
-        return max(least, min(128 // self.itemsize, _power_of_two(self.inner)))
+        block = max(least, min(128 // self.itemsize, _power_of_two(self.inner)))
+        dividing = [b for b in (block, block // 2) if b >= 32 and self.run % b == 0]
+        return (*dividing, block)[0]
 
 
 def gemm_tile(counts: Counts, target: Gpu, *, may_split: bool) -> GemmTile:
@@ -76,8 +83,9 @@ def _full(counts: Counts, target: Gpu) -> GemmTile | None:
     batch, rows, columns = counts.batch, counts.rows, counts.columns
     if batch * rows * columns < 0.7 * target.multiprocessors * 64 * 128:
         return None
-    if counts.itemsize == 4:
-        return GemmTile(64, 128, counts.block, 4, 3) if columns > 64 else GemmTile(128, 64, counts.block, 4, 3)
+    if counts.itemsize == 4:  # its factors are split in registers, for which four warps have too few
+        wide = target.capability >= 90 and columns > 64 and counts.tiles(128, 128) >= 0.9 * target.multiprocessors
+        return GemmTile(128, 128 if wide else 64, counts.block, 8, 3)
     if rows >= 128 and columns >= 256 and counts.tiles(128, 256) >= 0.9 * target.multiprocessors:
         return GemmTile(128, 256, counts.block, 8, 3)
     return GemmTile(64, 128, counts.block, 4, 4) if columns > 64 else GemmTile(128, 64, counts.block, 4, 4)
@@ -87,11 +95,11 @@ def _few(counts: Counts, target: Gpu, may_split: bool) -> GemmTile:
     """The tile of a product with few tiles: programs share a long sum."""
     inner, squares = counts.inner, counts.tiles(64, 64)
     if not may_split or inner <= _SHORT or (inner <= _MEDIUM and squares >= _SEVERAL):
-        return GemmTile(64, 64, counts.block, 4, 5 if counts.itemsize < 4 else 3)
-    m, n, k, stages = (64, 32, counts.block, 5) if counts.rows > 64 else (32, 32, 2 * counts.block, 4)
+        return GemmTile(64, 64 if counts.rows > 32 else 32, counts.block, 4, 5 if counts.itemsize < 4 else 3)
+    m, n = (32, 32) if counts.rows <= 64 and counts.itemsize < 4 else (64, 32)
     enough = [s for s in _SPLITS if 10 * s * counts.tiles(m, n) >= 9 * target.multiprocessors]
-    most = max(1, inner // k)
-    return GemmTile(m, n, k, 4, stages, min((*enough, _SPLITS[-1])[0], most))
+    most = max(1, inner // (2 * counts.block))
+    return GemmTile(m, n, counts.block, 4, 5, min((*enough, _SPLITS[-1])[0], most))
 
 
 def _power_of_two(n: int) -> int:

@@ -17,6 +17,7 @@ from ..emission import Emission, LaunchSpec, Packing
 from ..generalize import GeneralKernel, generalize
 from ..observe import observe_kernel
 from .emit import DIVISOR, TritonSource, emit_launches
+from .images import KernelPacking, on_packed_image
 from .program_code import ProgramCode
 from .schedule import power_of_two, schedule_triton
 
@@ -47,6 +48,15 @@ class TritonEmitter:
             general = generalize(kernel, ())
             if general is not None:
                 return self._emit_general(general, aligned)
+        kernel, packings = on_packed_image(kernel)
+        sources = self._emitted(kernel, aligned)
+        first = sources[0]
+        reason = first.schedule.fallback.removeprefix(f"kernel {kernel.name}: ")
+        numbers = () if len(sources) > 1 else first.numbers
+        return Emission(_launches(sources), first.workspace(), packings, reason, extents=numbers)
+
+    def _emitted(self, kernel: Kernel, aligned: bool) -> tuple[TritonSource, ...]:
+        """The sources of the launches of a kernel, which are kernels of the program from now on."""
         key = trace_hash(kernel, aligned)[:16]
         sources = self.emitted.get(key)
         if sources is None:
@@ -54,10 +64,7 @@ class TritonEmitter:
             sources = self.emitted[key] = self._sources(kernel, key, aligned)
         for source in sources:
             self.kernels.add(source)
-        first = sources[0]
-        reason = first.schedule.fallback.removeprefix(f"kernel {kernel.name}: ")
-        numbers = () if len(sources) > 1 else first.numbers
-        return Emission(_launches(sources), first.workspace(), fallback=reason, extents=numbers)
+        return sources
 
     def _sources(self, kernel: Kernel, key: str, aligned: bool) -> tuple[TritonSource, ...]:
         schedule = replace(schedule_triton(kernel, self.target), aligned=aligned)
@@ -109,7 +116,9 @@ class TritonEmitter:
         raise AssertionError("no Triton kernel computes a chain")
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:
-        raise AssertionError("no Triton kernel packs its operands")
+        assert isinstance(packing, KernelPacking)
+        (launch,) = _launches(self._emitted(packing.kernel, aligned=False))
+        return launch
 
     def emit_clearing(self, type: TensorType, position: int, grouped: bool) -> LaunchSpec | None:
         return None

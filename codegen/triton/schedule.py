@@ -296,7 +296,8 @@ def longest_row(target: Gpu) -> int:
 def _gemm(c: Contraction, target: Gpu, sizes: _Sizes) -> TritonSchedule:
     """A matrix product on tensor cores. Programs share sums where the number of tiles is known."""
     batch, rows, columns, inner = (sizes.count(axes) for axes in (c.batch, c.rows, c.columns, c.inner))
-    counts = Counts(batch, rows, columns, inner, c.dtypes[0].itemsize)
+    last = [chain for chain in chains(sizes.kernel) if chain[-1] in c.inner][-1:]
+    counts = Counts(batch, rows, columns, inner, c.dtypes[0].itemsize, sizes.count(*last) if last else inner)
     if c.dtypes[0] is DType.F32 and counts.products <= _SMALL_GEMM:
         tile, precision = exact_tile(counts), "exact"
     else:

@@ -10,13 +10,22 @@ import pytest
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install mxforge[cuda]")
 
-from contraction_kernels import ConvSpec, Extras, gemm_kernel, weight_gradient_kernel
+from contraction_kernels import ConvSpec, Extras, conv_kernel, gemm_kernel, weight_gradient_kernel
 from mxforge.codegen.triton.compile import compile_triton
+from mxforge.codegen.triton.emit import emit_triton
 from mxforge.codegen.triton.schedule import TritonSchedule, schedule_triton
-from mxforge.codegen.triton.target import SM90
+from mxforge.codegen.triton.target import SM90, GpuTarget
+from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
+from mxforge.ir.dialects.core.gradient import gradient_graph
+from mxforge.ir.graph import Graph
 from mxforge.ir.kernel import Buffer, Expr, Index, Kernel, Load, Scalar
 from mxforge.ir.scalar import ScalarOp
-from mxforge.ir.types import DType
+from mxforge.ir.types import DType, Layout
+from mxforge.passes.manager import Options
+from mxforge.runtime.compile import executable_for
+from mxforge.runtime.devices import open_device
+from mxforge.runtime.storage import storage_of
+from rewriting import random_inputs, tensor
 from support.triton_kernels import emitted, memory_dtype, relative_error, run_source
 
 Array = np.ndarray
@@ -56,6 +65,48 @@ def test_nan_is_kept(precision: str) -> None:
     a[3, 4], b[5, 6] = np.array([0x7FFFFFFF, 0xFFFFFFFF], np.uint32).view(np.float32)
     (found,) = run_source(emitted(kernel, small(kernel, precision=precision)), kernel, [a, b])
     np.testing.assert_array_equal(np.isnan(found), np.isnan(a @ b))
+
+
+# -- convolutions
+
+CONVOLUTIONS = {
+    "padded": ((16, 64, 3, 3), (1, 1), ((1, 1), (1, 1))),
+    "strided": ((16, 64, 3, 3), (2, 2), ((1, 1), (1, 1))),
+    "rows": ((16, 64, 3, 1), (1, 1), ((1, 1), (0, 0))),
+}
+
+
+@pytest.mark.usefixtures("simulated_gpus")
+@pytest.mark.parametrize("wrt", [(), (0,), (1,)], ids=["forward", "to data", "to weights"])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_blocks_at_one_tap(name: str, wrt: tuple[int, ...]) -> None:
+    """Channels are multiples of the blocks, so all of a block is at one tap."""
+    weights, strides, padding = CONVOLUTIONS[name]
+    b = CoreBuilder("net")
+    graph = b.build([b.conv(b.input(tensor(1, 64, 5, 32)), b.input(tensor(*weights)), strides, padding)])
+    graph = gradient_graph(graph, wrt, [0]) if wrt else graph
+    arrays = random_inputs(graph)
+    found = run_on_gpu(graph, arrays)
+    assert relative_error(found[0], evaluate_graph(graph, arrays)[0]) <= 2e-6
+
+
+def run_on_gpu(graph: Graph, arrays: list[Array]) -> list[Array]:
+    """The results of a graph on `mx.gpu(0)`."""
+    gpu = open_device("gpu", 0)
+    program = executable_for(graph, Options(static_shape=True), gpu)
+    operands = [storage_of(a, gpu) for a in arrays]
+    results = [np.empty(t.shape, t.dtype.numpy) for t in program.outputs]
+    stored = [gpu.allocate(r.nbytes) for r in results]
+    program.run([x.address for x in operands], [y.address for y in stored])
+    for storage, result in zip(stored, results, strict=True):
+        gpu.read(storage.address, result)
+    return results
+
+
+def test_taps_are_scalars() -> None:
+    """Then masks are one-dimensional, which takes a fraction of the registers and instructions."""
+    text = emitted(network_kernels()["one image"]).text
+    assert "= k_start // 64 % 3\n" in text and "= k_start // 192\n" in text
 
 
 # -- split sums
@@ -124,6 +175,37 @@ def test_split_sums_have_barriers_and_read_the_sums_of_others(dtype: DType) -> N
     assert "acq_rel" in compiled.ptx[counted : counted + 40]
     assert "ld.global.cg" in compiled.ptx[counted:]
     assert compiled.resources.stack == 0
+
+
+SM80 = GpuTarget(80, 163 << 10, 108)
+CHANNELS_LAST = Layout(64, ((0, 0), (0, 0)))
+
+
+def with_weights(kernel: Kernel) -> Kernel:
+    """The convolution with channels-last weights."""
+    x, w, y = kernel.buffers
+    return replace(kernel, buffers=(x, replace(w, layout=CHANNELS_LAST), y))
+
+
+def network_kernels() -> dict[str, Kernel]:
+    """Contractions of networks: whole tiles, shared sums, gradients."""
+    spec, image = ConvSpec((1, 1), (1, 1), (1, 1)), CHANNELS_LAST
+    return {
+        "convolution": with_weights(conv_kernel((32, 64, 56, 56), (64, 64, 3, 3), spec, DType.F32, image, image)),
+        "one image": with_weights(conv_kernel((1, 64, 14, 14), (64, 64, 3, 3), spec, DType.F16, image, image)),
+        "gradient": weight_gradient_kernel((32, 64, 56, 56), 64, (3, 3), spec, DType.F32, image, image),
+        "dense": gemm_kernel((), 1024, 768, 3072, DType.F32, (False, True)),
+        "few rows": gemm_kernel((), 32, 2600, 650, DType.F16, (False, True)),
+    }
+
+
+@pytest.mark.parametrize("target", [SM80, SM90], ids=["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", network_kernels())
+def test_kernels_of_networks_fit_the_machine(name: str, target: GpuTarget) -> None:
+    kernel = network_kernels()[name]
+    compiled = compile_triton(emit_triton(kernel, schedule_triton(kernel, target)), target)
+    assert compiled.resources.stack <= 8  # LLVM leaves an unused frame of some split sums
+    assert "mma" in compiled.ptx and "cp.async" in compiled.ptx
 
 
 @pytest.mark.usefixtures("simulated_gpus")
