@@ -251,10 +251,12 @@ class _Relayouter:
         return b.nodes[-1].outputs
 
     def _stored(self, b: GraphBuilder, node: Node, value: Value) -> Value:
-        """An input in blocks for readers of blocks: itself, or a copy if they need more halo."""
-        layout = value.type.layout
-        assert layout is not None
-        return self._as(b, value, Layout(layout.block, _union(layout.halo, self._layout(node.outputs[0]).halo)))
+        """A value in blocks for readers of blocks: itself, or a copy if they need more halo, or if the value was in
+        blocks before and is row-major now."""
+        needed, layout = self._layout(node.outputs[0]), value.type.layout
+        if layout is not None:
+            needed = Layout(layout.block, _union(layout.halo, needed.halo))
+        return self._as(b, value, needed)
 
     def _operand(self, b: GraphBuilder, node: Node, old: Value, value: Value, format: Format | None) -> Value:
         if format is None:

@@ -13,11 +13,13 @@ pytest.importorskip("triton", reason="Triton is not installed: pip install mxfor
 from compiled import TARGETS, compiled, run_on_gpu
 from mxforge.codegen.dynamic import compile_dynamic
 from mxforge.codegen.triton.compile import compile_triton
+from mxforge.codegen.triton.routines import scatter, sort
 from mxforge.codegen.triton.routines.emit import emit_routine
 from mxforge.codegen.triton.target import SM90
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.program import HostCall, Program
+from mxforge.ir.scalar import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
 
@@ -145,6 +147,17 @@ def test_scatters_of_all_operations_and_dtypes() -> None:
     assert_runs_exactly(cases)
 
 
+@STATIC
+def test_scatters_of_many_updates(static: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are sorted by merging, here for less updates than usual."""
+    monkeypatch.setattr(scatter, "_COUNTED", 100)
+    monkeypatch.setattr(sort, "_WIDTH", 64)
+    cases = Cases()
+    add_scatter(cases, cases.few((5,), DType.F32), (300,), (0,), "add")
+    add_scatter(cases, cases.few((70, 2), DType.F32), (120,), (0,), "set")
+    assert_runs_exactly(cases, static)
+
+
 def test_scatters_take_their_updates_in_order() -> None:
     """Sums are rounded as in a loop over the updates."""
     cases = Cases()
@@ -157,6 +170,74 @@ def test_scatters_take_their_updates_in_order() -> None:
     for (row,), update in zip(indices, updates, strict=True):
         expected[row] += update
     assert_exact([found], [expected])
+
+
+# -- cumulative operations
+
+
+@STATIC
+def test_cumulative_operations(static: bool) -> None:
+    """Along each axis, from both ends, in short rows, in several blocks, and in parts."""
+    cases = Cases()
+    for shape, axis, reverse in [
+        ((5, 300), 1, False),
+        ((4, 7, 3), 1, True),
+        ((6, 5), 0, False),
+        ((2, 5000), 1, True),
+        ((2300, 2), 0, False),
+        ((300, 2100), 1, False) if static else ((1, 1), 0, True),
+        ((0, 3), 1, False),
+    ]:
+        cases.results.append(cases.b.cumulative(ReduceOp.ADD, cases.input(cases.few(shape, DType.F32)), axis, reverse))
+    assert_runs_exactly(cases, static)
+
+
+def test_cumulative_operations_of_all_dtypes() -> None:
+    cases = Cases()
+    for dtype in DType:
+        if dtype is not DType.BF16:
+            cases.results.append(cases.b.cumulative(ReduceOp.ADD, cases.input(cases.few((2, 9), dtype)), 1))
+    for op in (ReduceOp.MUL, ReduceOp.MAX, ReduceOp.MIN):
+        for dtype in (DType.F32, DType.I8, DType.U8, DType.BOOL):
+            cases.results.append(cases.b.cumulative(op, cases.input(cases.few((2, 9), dtype, 0.1)), 1, op is op.MIN))
+    for op in (ReduceOp.AND, ReduceOp.OR):
+        cases.results.append(cases.b.cumulative(op, cases.input(cases.few((2, 9), DType.I32)), 1))
+    assert_runs_exactly(cases)
+
+
+# -- sorts
+
+
+def add_sort(cases: Cases, shape: Sequence[int], axis: int, dtype: DType, descending: bool = False) -> None:
+    """Sorts many equal elements with their numbers, which shows whether equal elements keep their order."""
+    x = cases.few(shape, dtype, missing=0.1)
+    if dtype.is_float:
+        x[cases.rng.random(shape) < 0.1] *= -1
+        x[cases.rng.random(shape) < 0.1] = -np.inf
+    elif dtype.is_integer and x.size:
+        x[cases.rng.random(shape) < 0.1] = np.iinfo(x.dtype).min
+        x[cases.rng.random(shape) < 0.1] = np.iinfo(x.dtype).max
+    numbers = cases.b.iota(x.shape, DType.I64, axis)
+    cases.results += cases.b.sort([cases.input(x), numbers], axis, descending=descending)
+
+
+@STATIC
+@pytest.mark.parametrize("descending", [False, True])
+def test_sorts(static: bool, descending: bool) -> None:
+    """Rows of which a program has several, one or a part, and rows of several runs."""
+    cases = Cases()
+    shapes = [((40, 7), 1), ((3, 4, 5), 1), ((1, 1), 0), ((2, 0), 0), ((2, 200), 1), ((90, 3), 0), ((2, 2500), 1)]
+    for shape, axis in shapes[descending::2]:
+        add_sort(cases, shape, axis, DType.F32, descending)
+    assert_runs_exactly(cases, static)
+
+
+def test_sorts_of_all_dtypes() -> None:
+    cases = Cases()
+    for dtype in DType:
+        for descending in (False, True) if dtype is not DType.BF16 else ():
+            add_sort(cases, (4, 9), 1, dtype, descending)
+    assert_runs_exactly(cases)
 
 
 # -- any shapes, and real code

@@ -90,7 +90,7 @@ class Op:
 _NAME = re.compile(r"%[\w.$-]+(?:#\d+)?")
 _OP = re.compile(r"(?:(%[\w.$-]+)(?::(\d+))? = )?\"?([\w.]+)\"?(.*)$")
 _LOCATION = re.compile(r" loc\((?:[^()]|\([^()]*\))*\)")
-_REGIONS = ("scf.for", "scf.if", "tt.reduce")  # their types follow their blocks, or are unused
+_REGIONS = ("scf.for", "scf.if", "tt.reduce", "tt.scan")  # their types follow their blocks, or are unused
 _ARGUMENT = re.compile(r"(%[\w.$]+): (!tt\.ptr<[^>]+>|\w+)(?: \{tt\.divisibility = (\d+))?")
 _FOR = re.compile(r"\s*(%[\w.$-]+) = (%[\w.$#-]+) to (%[\w.$#-]+) step (%[\w.$#-]+)(?: iter_args\((.*?)\))?")
 
@@ -332,16 +332,26 @@ def _fused(op: Op, args: list[Any]) -> Any:
     return (a * b + c).astype(op.type.dtype)
 
 
-def _reduce(op: Op, args: list[Any]) -> Any:
-    """A reduction. Its body is one operation on two values, followed by the return."""
+def _combining(op: Op, x: Any) -> tuple[Any, Any]:
+    """The function of a reduction or a scan, whose body is one operation on two values and the return, and its
+    operand."""
     body = op.bodies[0]
-    if body[0].name in _UNSIGNED_UFUNCS and len(body) == 2:
-        reduced = _UNSIGNED_UFUNCS[body[0].name].reduce(_unsigned(args[0]), axis=_integer(op, "axis"))
-        return _signed_like(reduced, args[0])
-    if len(body) != 2 or body[0].name not in _UFUNCS:
-        raise NotImplementedError(f"reduction by {[b.name for b in body]}")
-    found = _UFUNCS[body[0].name].reduce(args[0], axis=_integer(op, "axis"), dtype=args[0].dtype)
-    return np.asarray(found)
+    if len(body) != 2 or body[0].name not in (_UFUNCS | _UNSIGNED_UFUNCS):
+        raise NotImplementedError(f"{op.name} by {[b.name for b in body]}")
+    name = body[0].name
+    return (_UNSIGNED_UFUNCS[name], _unsigned(x)) if name in _UNSIGNED_UFUNCS else (_UFUNCS[name], x)
+
+
+def _reduce(op: Op, args: list[Any]) -> Any:
+    function, x = _combining(op, args[0])
+    return _signed_like(function.reduce(x, axis=_integer(op, "axis"), dtype=x.dtype), args[0])
+
+
+def _scan(op: Op, args: list[Any]) -> Any:
+    function, x = _combining(op, args[0])
+    if "reverse = false" not in op.text:
+        raise NotImplementedError("a scan from the end")
+    return _signed_like(function.accumulate(x, axis=_integer(op, "axis"), dtype=x.dtype), args[0])
 
 
 def _numpy(function: Callable[..., Any]) -> Rule:
@@ -415,6 +425,7 @@ RULES: dict[str, Rule] = {
     "arith.bitcast": _pointer_cast,
     "tt.dot": _dot,
     "tt.reduce": _reduce,
+    "tt.scan": _scan,
     "tt.extern_elementwise": _external,
     "arith.cmpi": _compare,
     "arith.cmpf": _compare,

@@ -18,6 +18,8 @@ from .text import kernel_text, parameters_of
 _ALIGNMENT = 64  # of parts of the workspace, in bytes
 _LONGEST_INT32 = (1 << 31) - (1 << 16)
 Constant = int | str
+BOOLEAN = {"add": "or", "mul": "and", "max": "or", "min": "and"}
+"""Operations on booleans, which are bytes in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +66,22 @@ class Launches:
         sizes: Mapping[str, int],
         constants: Mapping[str, Constant],
         programs: int,
+        varying: Mapping[str, int] | None = None,
         warps: int = 4,
     ) -> None:
         """Launch `programs` programs of a function of `kernels/{file}.py`. Its parameters are `pointers`, `sizes`,
-        which can be arguments of the launch, and `constants`, by name; WIDE is a constant of all functions."""
-        known = {**sizes, **constants, "WIDE": int(self.wide)}
+        which are arguments of the launch unless extents are fixed, `varying` arguments, and `constants`, by name. WIDE
+        is a constant of all functions."""
+        arguments = {} if self.is_fixed else dict(sizes)
+        arguments |= {name: n for name, n in sizes.items() if is_symbolic(n)} | dict(varying or {})
+        known: dict[str, Constant] = {**sizes, **constants, "WIDE": int(self.wide)}
         signature, fixed, numbers = list[tuple[str, str]](), list[tuple[str, Constant]](), list[int]()
         for name in parameters_of(file, function):
             if name in pointers:
                 signature.append((name, POINTERS[pointers[name].dtype]))
-            elif is_symbolic(known[name]) or (name in sizes and not self.is_fixed):
+            elif name in arguments:
                 signature.append((name, "i64" if self.wide else "i32"))
-                numbers.append(sizes[name])
+                numbers.append(arguments[name])
             else:
                 fixed.append((name, known[name]))
         work = len(self.types)

@@ -14,30 +14,32 @@ from ....ir.symbolic import is_symbolic
 from ....ir.types import DType, TensorType
 from ..schedule import power_of_two
 from ..types import register
-from .launches import Constant, Launches, Memory
+from .launches import BOOLEAN, Constant, Launches, Memory
+from .sort import add_sorted
 
 _COPY = 1024
+_COUNTED = 8192
+"""Groups that are sorted by counting, in one launch; each is compared with all others."""
+_MOST_GROUPS = (1 << 31) - 1
 _MOST_AXES = 8  # of coordinates in a kernel
 _MOST_GROUPS_OF_AXES = 4  # of the elements in a slice
 _PIECE = 64
 """Updates of one position that are combined in one sequence. The results of pieces are combined in another one."""
-_BOOLEAN = {"add": "or", "mul": "and", "max": "or", "min": "and"}
-"""Operations on booleans, which are bytes in memory."""
 
 
 def emit_scatter(op: Op, launches: Launches) -> bool:
-    """Add the launches of a Scatter; False if it has too many axes for the kernels."""
+    """Add the launches of a Scatter; False if the kernels do not support its axes."""
     assert isinstance(op, Scatter)
     x, indices, updates, _ = launches.types
     axes = _slice_axes(x, op)
-    if len(op.axes) > _MOST_AXES or len(axes) > _MOST_GROUPS_OF_AXES:
+    groups = prod(indices.shape[:-1])
+    if len(op.axes) > _MOST_AXES or len(axes) > _MOST_GROUPS_OF_AXES or groups > _MOST_GROUPS:
         return False
     if not x.size:
         return True
     pointers = {"source_ptr": launches.memory(0), "result_ptr": launches.memory(3)}
     launches.add("scatter", "copied", pointers, {"count": x.size}, {"BLOCK": _COPY}, -(-x.size // _COPY))
     if updates.size:
-        groups = prod(indices.shape[:-1])
         _Updates(op, launches, groups, updates.size // groups, axes).add()
     return True
 
@@ -63,8 +65,8 @@ class _Updates:
     ) -> None:
         self.op, self.launches, self.groups, self.size = op, launches, groups, size
         self.x = launches.types[0]
-        positions = DType.I64 if launches.wide else DType.I32
-        self.start, self.order = (launches.reserve(groups, positions) for _ in range(2))
+        self.start = launches.reserve(groups, DType.I64 if launches.wide else DType.I32)
+        self.order = self.start
         padded = [(1, 0)] * (_MOST_GROUPS_OF_AXES - len(axes)) + list(axes)
         self.slices = {f"R{i}": extent for i, (extent, _) in enumerate(padded) if i}
         self.slices |= {f"T{i}": stride for i, (_, stride) in enumerate(padded)}
@@ -84,10 +86,16 @@ class _Updates:
         padded = axes + [(1, 0)] * (_MOST_AXES - len(axes))
         sizes |= {f"E{i}": extent for i, (extent, _) in enumerate(padded)}
         sizes |= {f"S{i}": stride for i, (_, stride) in enumerate(padded)}
-        pointers = {"indices_ptr": self.launches.memory(1), "start_ptr": self.start, "order_ptr": self.order}
-        rows = 32
-        constants = {"AXES": len(self.op.axes), "ROWS": rows, "BLOCK": 128}
-        self.launches.add("scatter", "ranked", pointers, sizes, constants, -(-self.groups // rows))
+        pointers = {"indices_ptr": self.launches.memory(1), "start_ptr": self.start}
+        constants = {"AXES": len(self.op.axes), "BLOCK": 128}
+        if self.groups > _COUNTED:
+            self.launches.add("scatter", "starts", pointers, sizes, constants, -(-self.groups // 128))
+            rows = add_sorted(self.launches, self.start, self.groups, self.groups)
+            self.start, self.order = rows.keys, rows.order
+            return
+        self.order = pointers["order_ptr"] = self.launches.reserve(self.groups, DType.I32)
+        constants["ROWS"] = 32
+        self.launches.add("scatter", "ranked", pointers, sizes, constants, -(-self.groups // 32))
 
     def _store_last(self) -> None:
         rows, block, columns = self._tile()
@@ -102,7 +110,7 @@ class _Updates:
         rows, block, columns = self._tile()
         pieces = -(-self.groups // _PIECE)
         part = self.launches.reserve(self.groups * self.size, register(dtype))
-        operation = _BOOLEAN.get(self.op.op, self.op.op) if dtype is DType.BOOL else self.op.op
+        operation = BOOLEAN.get(self.op.op, self.op.op) if dtype is DType.BOOL else self.op.op
         constants: dict[str, Constant] = {"OP": operation, "ROWS": rows, "BLOCK": block}
         sizes = {"groups": self.groups, "columns": columns, "piece": _PIECE, "steps": _PIECE.bit_length()}
         sizes |= self._slice_sizes()

@@ -54,6 +54,21 @@ def begin(
 
 
 @triton.jit
+def starts(
+    indices_ptr, start_ptr, groups, points, batch_stride, total,
+    E0, E1, E2, E3, E4, E5, E6, E7, S0, S1, S2, S3, S4, S5, S6, S7,
+    AXES: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """Store where the slice of each group begins."""
+    group = program(WIDE) * BLOCK + tl.arange(0, BLOCK)
+    start = begin(
+        indices_ptr, group, group < groups, points, batch_stride, total,
+        E0, E1, E2, E3, E4, E5, E6, E7, S0, S1, S2, S3, S4, S5, S6, S7, AXES,
+    )  # fmt: skip
+    tl.store(start_ptr + group, start, mask=group < groups)
+
+
+@triton.jit
 def ranked(
     indices_ptr, start_ptr, order_ptr, groups, points, batch_stride, total,
     E0, E1, E2, E3, E4, E5, E6, E7, S0, S1, S2, S3, S4, S5, S6, S7,
@@ -68,7 +83,7 @@ def ranked(
     )  # fmt: skip
     place = tl.zeros((ROWS,), tl.int32)
     for first in range(0, groups, BLOCK):
-        other = first + tl.arange(0, BLOCK)
+        other = (first + tl.arange(0, BLOCK)).to(own.dtype)
         inside = other < groups
         begins = begin(
             indices_ptr, other, inside, points, batch_stride, total,
@@ -78,7 +93,7 @@ def ranked(
         before = inside[None, :] & ((a < b) | ((a == b) & (other[None, :] < own[:, None])))
         place += tl.sum(before.to(tl.int32), 1)
     tl.store(start_ptr + place, start, mask=exists)
-    tl.store(order_ptr + place, own.to(order_ptr.dtype.element_ty), mask=exists)
+    tl.store(order_ptr + place, own.to(tl.int32), mask=exists)
 
 
 @triton.jit
@@ -116,7 +131,7 @@ def last_updates(
     start = tl.load(start_ptr + k, mask=k < groups, other=total)
     following = tl.load(start_ptr + k + 1, mask=k + 1 < groups, other=-1)
     last = (start < total) & (following != start)
-    group = tl.load(order_ptr + k, mask=last, other=0)
+    group = tl.load(order_ptr + k, mask=last, other=0).to(k.dtype)
     mask = last[:, None] & (r < size)[None, :]
     update = tl.load(updates_ptr + group[:, None] * size + r[None, :], mask=mask, other=0)
     position = element(r, R1, R2, R3, T0, T1, T2, T3)
@@ -146,13 +161,13 @@ def combined_pieces(
     columns_inside = (r < size)[None, :]
     mask = begins[:, None] & columns_inside
     target = start[:, None] + element(r, R1, R2, R3, T0, T1, T2, T3)[None, :]
-    group = tl.load(order_ptr + k, mask=begins, other=0)
+    group = tl.load(order_ptr + k, mask=begins, other=0).to(k.dtype)
     update = widened(tl.load(updates_ptr + group[:, None] * size + r[None, :], mask=mask, other=0))
     x = widened(tl.load(x_ptr + target, mask=mask & is_first[:, None], other=0))
     total_so_far = tl.where(is_first[:, None], combined(x, update, OP), update)
     for t in range(1, tl.max(count, 0)):
         more = t < count
-        group = tl.load(order_ptr + k + t, mask=more, other=0)
+        group = tl.load(order_ptr + k + t, mask=more, other=0).to(k.dtype)
         mask_of_more = more[:, None] & columns_inside
         update = widened(tl.load(updates_ptr + group[:, None] * size + r[None, :], mask=mask_of_more, other=0))
         total_so_far = tl.where(more[:, None], combined(total_so_far, update, OP), total_so_far)
