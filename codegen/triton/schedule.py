@@ -25,8 +25,10 @@ from .sizes import product, size
 _LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the part of a last block beyond them
 _SMALL_GEMM = 1 << 18  # multiplications of a float32 GEMM up to which exact ("ieee") products cost no time
 _VECTORS = 16  # products with vectors that are plain sums
-_WINDOWS = 512  # points of a program that reduces windows
+_WINDOWS = (2048, 1024, 512)  # points of a program that reduces windows
 _LONGEST_WINDOW = 64  # points of a window
+_WIDTHS = (64, 32, 16)  # channels of a tile of windows
+_PADDED = 1.15  # channels that tiles compute, of those that exist
 _COLUMNS = 64  # neighbouring rows of a program that reduces across memory
 _PART = 4096  # elements that a program of a split row reads together
 _SHORT = 1 << 15  # elements of a program that take about as long as a launch: more can be split
@@ -216,9 +218,7 @@ def _rows(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
     """A row is one block if registers hold it, else it is split into chunks. Short and strided rows share a program."""
     parallel, reduced = axis_names(kernel, AxisKind.PARALLEL), axis_names(kernel, AxisKind.REDUCE)
     if _is_window(kernel, sizes):
-        block = min(_WINDOWS, _flat_block(sizes.count(parallel), target))
-        dims = (TileDim("x", parallel, block), TileDim("r", reduced, 1))
-        return TritonSchedule(dims, block // 128, wide=sizes.wide)
+        return _window(kernel, target, sizes)
     chain = (
         next(c for c in [*reversed(chains(kernel)), reduced] if c[-1] in reduced)
         if sizes.count(reduced) > 1
@@ -250,6 +250,22 @@ def _is_window(kernel: Kernel, sizes: _Sizes) -> bool:
     x = next((c for c in reversed(chains(kernel)) if kernel.axis(c[-1]).kind is AxisKind.PARALLEL), None)
     strides = [a.stride(x[-1]).constant for a in accesses(kernel) if _is_along(a, reduced)] if x else []
     return any(stride in (1, 2) for stride in strides)
+
+
+def _window(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
+    """Tiles of pixels by channels if the last axes are long, so that indices of pixels and weights of channels are
+    computed and read once for each; else flat blocks."""
+    parallel, reduced = axis_names(kernel, AxisKind.PARALLEL), axis_names(kernel, AxisKind.REDUCE)
+    count = sizes.count(parallel)
+    block = next((n for n in _WINDOWS if count >= 2 * n * target.multiprocessors), _flat_block(count, target))
+    last = [c for c in chains(kernel) if kernel.axis(c[0]).kind is AxisKind.PARALLEL][-1]
+    channels, pixels = sizes.count(last), tuple(a for a in parallel if a not in last)
+    width = next((n for n in _WIDTHS if -(-channels // n) * n <= _PADDED * channels), 0)
+    if width and sizes.count(pixels) > 1:
+        dims = (TileDim("y", pixels, max(2, block // width)), TileDim("x", last, width), TileDim("r", reduced, 1))
+    else:
+        dims = (TileDim("x", parallel, block), TileDim("r", reduced, 1))
+    return TritonSchedule(dims, min(4, block // 128), wide=sizes.wide)
 
 
 def _is_one_loop(kernel: Kernel) -> bool:

@@ -34,7 +34,6 @@ from mxforge.ir.program import Program
 from mxforge.runtime.devices import open_device
 from mxforge.runtime.storage import as_numpy, storage_of
 from random_program_steps import make_program
-from support.simulated_gpu import TARGET
 
 pytestmark = pytest.mark.usefixtures("simulated_gpus")
 sym: Any = mx.sym
@@ -44,7 +43,8 @@ STORE = MemoryStore()
 
 
 def dynamic_of(graph: Graph) -> DynamicProgram:
-    return compile_dynamic(graph, TARGET, DYNAMIC, STORE)
+    device: Any = open_device("gpu", 0)
+    return compile_dynamic(graph, device.target, DYNAMIC, STORE)
 
 
 def run(program: Program, arrays: Sequence[Array]) -> list[Array]:
