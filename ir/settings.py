@@ -26,6 +26,7 @@ class Settings:
     cpu: str = "host"  # processor to compile for: host, x86-64-v3 or x86-64-v4
     tuning: Path | None = None  # file of tuned schedules; off: use none, not even those of the disk cache
     compile_processes: int = 0  # compile kernels for GPUs; 0: one for each core, 1: none but this process
+    matmul: str = ""  # float32, tf32, bf16x3 or exact: how GPUs multiply float32 numbers; see ir/precision.py
     num_threads: int = 0  # threads of the pool; 0: OMP_NUM_THREADS, else the cores available to this process
     cache: bool = True  # keep compiled code on disk
     cache_dir: Path | None = None  # default: $XDG_CACHE_HOME/mxforge or ~/.cache/mxforge

@@ -14,6 +14,7 @@ from ..ir.code_store import NO_STORE, CodeStore
 from ..ir.file_errors import names_file
 from ..ir.graph import Graph
 from ..ir.lazy_dataclass import dataclass
+from ..ir.precision import default_precision
 from ..ir.settings import Settings, settings
 from ..ir.target import Capabilities
 from ..ir.types import DType
@@ -28,7 +29,8 @@ class Options:
     cheap operators again allows; None minimises time. `weights` is the dtype to which predictions round weights, and
     in which they are stored if it is narrower than float32. `keeps_prepared`: what depends on parameters alone is kept
     from run to run; otherwise each run computes it when it is needed, in memory that other values use too.
-    `verifies` is False to leave out the checks of values (`Graph.checks`).
+    `verifies` is False to leave out the checks of values (`Graph.checks`). `precision` is the mode in which GPUs
+    multiply float32 numbers, one of `ir/precision.py`; it is that of the environment by default.
     """
 
     training: bool = False
@@ -38,6 +40,7 @@ class Options:
     weights: DType = DType.F32
     keeps_prepared: bool = True
     verifies: bool = True
+    precision: str = field(default_factory=default_precision)
 
 
 @dataclass

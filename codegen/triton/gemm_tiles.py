@@ -10,9 +10,10 @@ from ...ir.lazy_dataclass import dataclass
 from .gpu import Gpu
 
 _SPLITS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-_SHORT = 512  # a sum up to which no programs share it
+_SHORT = 512  # a sum up to which no programs share it; half as long for float32, which takes three products
 _MEDIUM = 1024  # the same if there are `_SEVERAL` tiles of 64 x 64
 _SEVERAL = 24
+_LONG = 16  # blocks of a part of a sum from which more programs than multiprocessors hide more latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,20 @@ def _full(counts: Counts, target: Gpu) -> GemmTile | None:
 
 def _few(counts: Counts, target: Gpu, may_split: bool) -> GemmTile:
     """The tile of a product with few tiles: programs share a long sum."""
-    inner, squares = counts.inner, counts.tiles(64, 64)
-    if not may_split or inner <= _SHORT or (inner <= _MEDIUM and squares >= _SEVERAL):
-        return GemmTile(64, 64 if counts.rows > 32 else 32, counts.block, 4, 5 if counts.itemsize < 4 else 3)
-    m, n = (32, 32) if counts.rows <= 64 and counts.itemsize < 4 else (64, 32)
-    enough = [s for s in _SPLITS if 10 * s * counts.tiles(m, n) >= 9 * target.multiprocessors]
-    most = max(1, inner // (2 * counts.block))
-    return GemmTile(m, n, counts.block, 4, 5, min((*enough, _SPLITS[-1])[0], most))
+    inner, squares, is_single = counts.inner, counts.tiles(64, 64), counts.itemsize == 4
+    fills = counts.rows > 32 and squares >= (target.multiprocessors if is_single else _SEVERAL)
+    if not may_split or inner <= (_SHORT // 2 if is_single else _SHORT) or (inner <= _MEDIUM and fills):
+        return GemmTile(64, 64 if counts.rows > 32 else 32, counts.block, 4, 3 if is_single else 5)
+    if inner >= 2 * _LONG * counts.block * target.multiprocessors // squares:
+        return GemmTile(64, 64, counts.block, 4, 3 if is_single else 4, _parts(counts, 64, 64, target, 2.5))
+    m, n = (32, 32) if counts.rows <= 64 and not is_single else (64, 32)
+    return GemmTile(m, n, counts.block, 4, 5, _parts(counts, m, n, target, 0.9))
+
+
+def _parts(counts: Counts, m: int, n: int, target: Gpu, programs: float) -> int:
+    """The parts of each sum that give a multiprocessor this many programs, of at least two blocks."""
+    enough = [s for s in _SPLITS if s * counts.tiles(m, n) >= programs * target.multiprocessors]
+    return min((*enough, _SPLITS[-1])[0], max(1, counts.inner // (2 * counts.block)))
 
 
 def _power_of_two(n: int) -> int:

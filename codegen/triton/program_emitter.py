@@ -67,7 +67,8 @@ class TritonEmitter:
         return sources
 
     def _sources(self, kernel: Kernel, key: str, aligned: bool) -> tuple[TritonSource, ...]:
-        schedule = replace(schedule_triton(kernel, self.target), aligned=aligned)
+        schedule = schedule_triton(kernel, self.target, precision=self.context.options.precision)
+        schedule = replace(schedule, aligned=aligned)
         if not self.context.options.dynamic:
             return emit_launches(replace(kernel, name=f"k_{key}"), schedule)
         sources = emit_launches(replace(kernel, name=_UNNAMED), schedule)
@@ -76,7 +77,7 @@ class TritonEmitter:
     def _emit_general(self, general: GeneralKernel, aligned: bool) -> Emission:
         extents = dict(zip(general.kernel.extents, general.extents, strict=True))
         sizes = {name: power_of_two(n) for name, n in extents.items()}
-        schedule = schedule_triton(general.kernel, self.target, sizes)
+        schedule = schedule_triton(general.kernel, self.target, sizes, self.context.options.precision)
         divisible = frozenset(name for name in general.sizes if extents[name] % DIVISOR == 0)
         schedule = replace(schedule, aligned=aligned, divisible=divisible)
         name = f"g_{structural_hash(general.kernel, schedule)[:16]}"

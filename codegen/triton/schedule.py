@@ -23,7 +23,7 @@ from .operands import Contraction, NoTensorCores, find_contraction
 from .sizes import product, size
 
 _LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the part of a last block beyond them
-_SMALL_GEMM = 1 << 18  # multiplications of a float32 GEMM up to which exact ("ieee") products cost no time
+_SMALL_GEMM = 1 << 12  # multiplications of a float32 GEMM up to which exact ("ieee") products cost no time
 _VECTORS = 16  # products with vectors that are plain sums
 _WINDOWS = (2048, 1024, 512)  # points of a program that reduces windows
 _LONGEST_WINDOW = 64  # points of a window
@@ -74,15 +74,18 @@ class TritonSchedule:
         return next(d for d in self.dims if d.name == name)
 
 
-def schedule_triton(kernel: Kernel, target: Gpu, extents: Mapping[str, int] | None = None) -> TritonSchedule:
+def schedule_triton(
+    kernel: Kernel, target: Gpu, extents: Mapping[str, int] | None = None, precision: str = "float32"
+) -> TritonSchedule:
     """Derive a schedule. `extents` are typical values of run-time extents; they decide blocks, never results.
+    `precision` is the mode of float32 products (`ir/precision.py`).
 
     NotImplementedError names a kernel that this target cannot run.
     """
     kernel = in_memory_order(convolutions_as_products(kernel))
     attention = find_attention(kernel)
     if attention is not None:
-        return _attention(attention, kernel, target, _Sizes(kernel, extents or {}))
+        return replace(_attention(attention, kernel, target, _Sizes(kernel, extents or {})), precision=precision)
     if contracts(kernel):
         try:
             contraction, sizes = find_contraction(kernel), _Sizes(kernel, extents or {})
@@ -90,7 +93,7 @@ def schedule_triton(kernel: Kernel, target: Gpu, extents: Mapping[str, int] | No
             plain = _loops(contract_as_sum(kernel), target, extents or {})
             return replace(plain, plain=True, fallback=str(reason))
         if not _is_depthwise(contraction, sizes):
-            return _gemm(contraction, target, sizes)
+            return _gemm(contraction, target, sizes, precision)
         return replace(_loops(contract_as_sum(kernel), target, extents or {}), plain=True)
     return _loops(kernel, target, extents or {})
 
@@ -309,15 +312,16 @@ def longest_row(target: Gpu) -> int:
 # -- GEMM
 
 
-def _gemm(c: Contraction, target: Gpu, sizes: _Sizes) -> TritonSchedule:
+def _gemm(c: Contraction, target: Gpu, sizes: _Sizes, precision: str) -> TritonSchedule:
     """A matrix product on tensor cores. Programs share sums where the number of tiles is known."""
     batch, rows, columns, inner = (sizes.count(axes) for axes in (c.batch, c.rows, c.columns, c.inner))
     last = [chain for chain in chains(sizes.kernel) if chain[-1] in c.inner][-1:]
     counts = Counts(batch, rows, columns, inner, c.dtypes[0].itemsize, sizes.count(*last) if last else inner)
-    if c.dtypes[0] is DType.F32 and counts.products <= _SMALL_GEMM:
+    is_small = precision == "float32" and counts.products <= _SMALL_GEMM
+    if c.dtypes[0] is DType.F32 and (is_small or precision == "exact"):
         tile, precision = exact_tile(counts), "exact"
     else:
-        tile, precision = gemm_tile(counts, target, may_split=sizes.is_known(*c.batch, *c.rows, *c.columns)), "float32"
+        tile = gemm_tile(counts, target, may_split=sizes.is_known(*c.batch, *c.rows, *c.columns))
     parts = (("z", c.batch, 1), ("m", c.rows, tile.m), ("n", c.columns, tile.n), ("k", c.inner, tile.k))
     dims = tuple(TileDim(*part) for part in parts)
     return TritonSchedule(dims, tile.warps, tile.stages, 8, tile.split, precision, wide=sizes.wide)

@@ -95,6 +95,7 @@ class HybridBlock(Block):
         backward_bulk_size: int | None = None,
         recompute: int | None = None,
         weights: str | None = None,
+        precision: str | None = None,
         **kwargs: Any,
     ) -> None:
         """Compile the block as one graph on its next call, or with `active=False` run it eagerly again.
@@ -105,9 +106,10 @@ class HybridBlock(Block):
         keeps for its gradient, besides its inputs and outputs: cheap operators are computed again instead, as far as
         that is possible; 0 keeps the least, as MXNET_BACKWARD_DO_MIRROR=1 does for all blocks. `weights="bfloat16"`
         (not in MXNet) rounds the weights of products and convolutions to bfloat16 in compiled programs, which read half
-        the bytes; parameters, calls that are recorded and calls in training mode stay float32. `inline_limit`, the bulk
-        sizes, `backend` and the backend's options have no effect: there is one compiler, and it compiles the whole
-        graph.
+        the bytes; parameters, calls that are recorded and calls in training mode stay float32. `precision` (not in
+        MXNet) is how GPUs multiply float32 numbers: "float32", "tf32", "bf16x3" or "exact"; see the page on GPUs.
+        `inline_limit`, the bulk sizes, `backend` and the backend's options have no effect: there is one compiler, and
+        it compiles the whole graph.
         """
         options = {"static_alloc": static_alloc, "static_shape": static_shape, "inline_limit": inline_limit}
         optional: dict[str, Any] = {
@@ -115,6 +117,7 @@ class HybridBlock(Block):
             "backward_bulk_size": backward_bulk_size,
             "recompute": recompute,
             "weights": weights,
+            "precision": precision,
         }
         options |= {name: value for name, value in optional.items() if value is not None}
         self._backend, self._backend_opts = backend, kwargs or self._backend_opts

@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from ...ir.lazy_dataclass import dataclass
+from ...ir.precision import PRECISIONS, default_precision
 from ...ir.types import DType
 from ..base import MXNetError
 
@@ -20,15 +21,22 @@ class FunctionFlags:
     signature is specialised; without it, only the first one is, and later ones run kernels for dynamic shapes.
     `recompute` bounds the bytes that a recorded call keeps for its gradient, besides operands and results: cheap
     operators are computed again instead (mxforge only; see `residual_bytes`). `weights` is the dtype to which
-    predictions round weights, and in which compiled programs store them (mxforge only; see `Options`). If
-    `is_bound`, all runs share the users' operators in Python, as in executors.
+    predictions round weights, and in which compiled programs store them (mxforge only; see `Options`). `precision` is
+    the mode of float32 products on GPUs (mxforge only; "": that of the environment). If `is_bound`, all runs share the
+    users' operators in Python, as in executors.
     """
 
     static_alloc: bool = False
     static_shape: bool = False
     recompute: int | None = None
     weights: DType = DType.F32
+    precision: str = ""
     is_bound: bool = False
+
+    @property
+    def mode_of_products(self) -> str:
+        """`precision`, or that of the environment."""
+        return self.precision or default_precision()
 
     @property
     def residual_bytes(self) -> int | None:
@@ -53,6 +61,12 @@ def _count(value: str) -> int:
     return count
 
 
+def _precision(value: str) -> str:
+    if value not in PRECISIONS:
+        raise ValueError(value)
+    return value
+
+
 def _weights(value: str) -> DType:
     return _WEIGHTS[value]
 
@@ -70,9 +84,10 @@ _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "is_dynamic": ("boolean", _boolean),
     "recompute": ("int (non-negative)", _count),
     "weights": ("'float32' or 'bfloat16'", _weights),
+    "precision": (" or ".join(map(repr, PRECISIONS)), _precision),
 }
-"""All flags of MXNet's CachedOp, `recompute` and `weights`. Those that are not in FunctionFlags tune MXNet's engine and
-have no effect."""
+"""All flags of MXNet's CachedOp, `recompute`, `weights` and `precision`. Those that are not in FunctionFlags tune
+MXNet's engine and have no effect."""
 
 
 def parse_flags(flags: Iterable[tuple[str, Any]]) -> FunctionFlags:

@@ -150,7 +150,8 @@ class SymbolFunction(Function["SymbolSpecialization"]):
 
     def options(self, training: bool) -> Options:
         """The options of the programs for calls that are not recorded."""
-        return Options(training=training, weights=DType.F32 if training else self.flags.weights)
+        weights = DType.F32 if training else self.flags.weights
+        return Options(training=training, weights=weights, precision=self.flags.mode_of_products)
 
     def _add_family(self, key: Hashable, types: tuple[TensorType, ...], layers: tuple[str, ...]) -> _Family:
         return self._families.find(key) or self._families.add(key, _Family(types, layers))
@@ -283,7 +284,8 @@ class SymbolSpecialization(LazySpecialization):
         from ...runtime.derivative import Differentiable
 
         graph = self._graph or self.function.graph(self.signature)
-        options = Options(training=self.training, residual_bytes=self.function.flags.residual_bytes)
+        flags = self.function.flags
+        options = Options(self.training, residual_bytes=flags.residual_bytes, precision=flags.mode_of_products)
         return Differentiable(graph, options, self.device, (self.function.symbol, len(self.signature)))
 
     def derivative(self, wrt: Sequence[int], rows: Sequence[int] = ()) -> Derivative:

@@ -158,7 +158,7 @@ def test_schedule_follows_the_target() -> None:
 
 def test_programs_share_long_sums_of_few_tiles() -> None:
     gradient = schedule_triton(gemm_kernel((), 64, 576, 1 << 17, BF16), SM90)
-    assert SM90.multiprocessors <= 2 * 18 * gradient.split <= 3 * SM90.multiprocessors
+    assert 2 * SM90.multiprocessors <= 9 * gradient.split <= 4 * SM90.multiprocessors
     assert schedule_triton(gemm_kernel((), 8192, 8192, 8192, BF16), SM90).split == 1
     unknown = replace(gemm_kernel((), "n", 64, 1 << 14, BF16), extents=("n",))  # type: ignore[arg-type]
     assert schedule_triton(unknown, SM90).split == 1  # its tiles have no bound, and the counters have

@@ -67,6 +67,34 @@ def test_nan_is_kept(precision: str) -> None:
     np.testing.assert_array_equal(np.isnan(found), np.isnan(a @ b))
 
 
+@pytest.mark.usefixtures("simulated_gpus")
+def test_blocks_have_a_precision() -> None:
+    gpu = mx.gpu(0)
+    a, b = (mx.nd.array(normal(*shape), gpu) for shape in ((60, 300), (300, 50)))
+    expected = a.asnumpy().astype(np.float64) @ b.asnumpy()
+    net = mx.gluon.nn.HybridLambda(lambda F, a, b: F.dot(a, b))
+    for precision, most in ERRORS.items():
+        net.hybridize(precision=precision)
+        assert most / 100 < relative_error(net(a, b).asnumpy(), expected) < most
+    with pytest.raises(mx.MXNetError, match="expect 'float32' or 'tf32'"):
+        net.hybridize(precision="float16")
+        net(a, b)
+
+
+@pytest.mark.usefixtures("simulated_gpus")
+def test_gradients_have_the_precision_of_their_block() -> None:
+    gpu = mx.gpu(0)
+    x, w = (mx.nd.array(normal(*shape), gpu) for shape in ((60, 300), (70, 300)))
+    net = mx.gluon.nn.HybridLambda(lambda F, x, w: F.FullyConnected(x, w, num_hidden=70, no_bias=True))
+    net.hybridize(precision="tf32")
+    x.attach_grad()
+    with mx.autograd.record():
+        y = net(x, w)
+    y.backward(y)
+    error = relative_error(x.grad.asnumpy(), y.asnumpy().astype(np.float64) @ w.asnumpy())
+    assert ERRORS["tf32"] / 100 < error < ERRORS["tf32"]
+
+
 # -- convolutions
 
 CONVOLUTIONS = {
