@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_rows import table
+from gpu_rows import markdown, table
 from gpu_rows.rows import Row, rows, selected
 from gpu_rows.timing import adam_shapes, microseconds
 
@@ -96,3 +96,21 @@ def test_times_are_those_of_calls_and_the_wait() -> None:
 def test_arrays_of_the_optimizer() -> None:
     shapes = adam_shapes(12)
     assert len(shapes) == 197 and sum(int(np.prod(shape)) for shape in shapes) == 108_891_648
+
+
+def test_results_as_markdown() -> None:
+    row = {"unit": "ms", "mxforge": {"value": 0.4512}, "ratio": 0.9, "best_peer": "graph"}
+    row["peers"] = {"eager": {"value": 2.0}, "graph": {"value": 0.5013, "difference": 1e-6}}
+    failed = {"unit": "us", "process": {"error": "no end | after 9 s"}, "peers": {"torch": {"error": "no torch"}}}
+    common = {"schema": "hardware/2", "machine": {"gpu": "H100", "cuda": 13000}, "packages": {"torch": "2.11"}}
+    results = [{**common, "rows": {"resnet": failed}}, {**common, "rows": {"resnet": row, "lstm": failed}}]
+    lines = list(markdown.section(markdown.joined(results)))
+    assert lines[0] == "## On an H100" and "driver for CUDA 13.0; torch 2.11." in lines[2]
+    assert lines[-2:] == [
+        "| resnet | 0.451 ms | 0.501 ms | graph | **0.90** | 1.0e-06 |",
+        "| lstm | (no end / after 9 s) | (no torch) |  |  |  |",
+    ]
+    with pytest.raises(ValueError, match="different GPUs: H100, H200"):
+        markdown.joined([common, {**common, "machine": {"gpu": "H200"}}])
+    with pytest.raises(ValueError, match="'hardware/1', not 'hardware/2'"):
+        markdown.joined([{"schema": "hardware/1"}])
