@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.suggestions import suggestion
-from ..runtime.compiled_folder import Argument, read_folder
+from ..runtime.compiled_folder import Argument, check_gpu, read_folder
 from ..runtime.devices import HOST
 from ..runtime.function import Specialization
 from ..runtime.random_keys import key_in_memory
 from .base import MXNetError
-from .context import Context, current_context
+from .context import Context, current_context, device_of, gpu
 from .model_memory import is_ndarray, memory_on
 
 if TYPE_CHECKING:
@@ -122,10 +122,15 @@ def load_compiled(folder: str | os.PathLike[str], ctx: Context | None = None) ->
     CompiledFolderError if the folder is damaged, of another version, or compiled for another machine. The folder
     contains machine code: load only folders that you trust. From then on, all kernels of the process use at most as
     many threads as the folder was compiled for.
+
+    A folder that was compiled for a GPU runs on `ctx`, by default `mx.gpu(0)`, without Triton.
     """
     stored = read_folder(folder)
-    last = len(stored.program.inputs) - 1
-    return CompiledModel(stored.name, HOST.load(stored.program), stored.inputs, stored.outputs, {last: stored.memory})
+    context = ctx or (gpu(0) if stored.gpu else None)
+    device = HOST if context is None else device_of(context)
+    check_gpu(stored, device, folder)
+    executable = device.load(stored.program)
+    return CompiledModel(stored.name, executable, stored.inputs, stored.outputs, stored.operands(), context)
 
 
 def _listed(arguments: Sequence[Argument]) -> str:

@@ -249,10 +249,19 @@ def _stored(stored: StoredProgram, device: Device) -> Runnable | None:
 
 def compile_program(graph: Graph, options: Options, device: Device) -> Program:
     """Run the compiler."""
+    return _compile(graph, options, device.target, kernel_store(device))
+
+
+def compile_for(graph: Graph, options: Options, target: Target) -> Program:
+    """Run the compiler for a target of which this process needs no device."""
+    return _compile(graph, options, target, _kernel_store(target, on_host=False))
+
+
+def _compile(graph: Graph, options: Options, target: Target, kernels: CodeStore) -> Program:
     from ..codegen.driver import compile_graph
 
-    with _alone(device.target, object()), collection_paused():
-        return compile_graph(graph, device.target, options, kernel_store(device))
+    with _alone(target, object()), collection_paused():
+        return compile_graph(graph, target, options, kernels)
 
 
 @contextmanager
@@ -267,14 +276,18 @@ def _alone(target: Target, what: Hashable) -> Generator[None]:
 
 def kernel_store(device: Device) -> CodeStore:
     """Where the code of a device's kernels is. With MXFORGE_DUMP all are compiled, because their text is dumped."""
+    return _kernel_store(device.target, on_host=device is HOST)
+
+
+def _kernel_store(target: Target, *, on_host: bool) -> CodeStore:
     if _captures:
         return _captures[-1]
     if settings().dump is not None:
         return NO_STORE
     from .kernel_store import KernelStore
 
-    library = HOST.kernel_library() if device is HOST else NO_STORE
-    return KernelStore(device.target.code_identity, library, default_cache(), compiler_identity())
+    library = HOST.kernel_library() if on_host else NO_STORE
+    return KernelStore(target.code_identity, library, default_cache(), compiler_identity())
 
 
 @contextmanager

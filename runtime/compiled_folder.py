@@ -5,7 +5,8 @@
     FOLDER/memory.bin      parameters, packed weights and constants, laid out as the kernels read them
 
 The program in the folder has no parameters. They are in one block, its last input, which is mapped from `memory.bin`.
-So loading copies nothing, and processes share the pages.
+So loading copies nothing, and processes share the pages. A program for a GPU keeps its parameters as inputs: the
+manifest lists where each is in `memory.bin`, from which they are copied to the GPU, which packs them in the first run.
 
 Each file is read once when it is loaded and compared with its CRC-32, which detects any flipped bit. It detects damage,
 not forgery: the folder contains machine code. On one machine CRC-32 reads 6.5 GB/s, SHA-1 2.0, SHA-256 1.9 and BLAKE2b
@@ -31,9 +32,10 @@ from ..ir.manifest import ManifestError, program_from_bytes, program_to_bytes
 from ..ir.program import Program
 from ..ir.types import DType, TensorType
 from .atomic import new_folder, sync_folder, temporary_beside
+from .device import Device
 from .devices import HOST
 
-FORMAT, VERSION = "mxforge-compiled", 2
+FORMAT, VERSION, GPU_VERSION = "mxforge-compiled", 2, 3
 MANIFEST, PROGRAM, MEMORY = "manifest.json", "program.bin", "memory.bin"
 _LARGEST_MANIFEST = 16 << 20
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # Linux's constants for renameat2
@@ -63,13 +65,23 @@ class Argument:
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
-    """The content of a folder. The program's last input is `memory`."""
+    """The content of a folder. The program's last input is `memory`, or for a GPU `bound` are the positions of the
+    inputs that are parameters, and their first bytes in `memory`. `gpu` is then the architecture, such as sm_90."""
 
     name: str
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     program: Program
     memory: np.ndarray
+    gpu: str = ""
+    bound: tuple[tuple[int, int], ...] = ()
+
+    def operands(self) -> dict[int, np.ndarray]:
+        """The inputs of the program that are in `memory`, by position."""
+        if not self.gpu:
+            return {len(self.program.inputs) - 1: self.memory}
+        types = [(i, start, self.program.inputs[i]) for i, start in self.bound]
+        return {i: self.memory[at : at + t.nbytes].view(t.dtype.memory).reshape(t.shape) for i, at, t in types}
 
 
 def is_compiled_folder(path: str | os.PathLike[str]) -> bool:
@@ -142,12 +154,13 @@ def _manifest(
 ) -> dict[str, Any]:
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": GPU_VERSION if model.gpu else VERSION,
         "name": model.name,
         "inputs": [_argument_to_json(a) for a in model.inputs],
         "outputs": [_argument_to_json(a) for a in model.outputs],
         "machine": dict(machine),
         "files": {name: {"bytes": len(data), "crc32": zlib.crc32(data)} for name, data in contents.items()},
+        **({"bound": [list(pair) for pair in model.bound]} if model.gpu else {}),
     }
 
 
@@ -169,11 +182,13 @@ def read_folder(folder: str | os.PathLike[str]) -> StoredModel:
     path = Path(folder)
     try:
         manifest = _read_manifest(path)
-        _check_machine(manifest["machine"], path)
+        gpu, bound = _bound(manifest)
+        if not gpu:
+            _check_machine(manifest["machine"], path)
         program = _read_program(path, manifest["files"][PROGRAM])
         memory = _map_memory(path, manifest["files"][MEMORY])
         inputs, outputs = (tuple(map(_argument_from_json, manifest[k])) for k in ("inputs", "outputs"))
-        model = StoredModel(_text(manifest["name"]), inputs, outputs, program, memory)
+        model = StoredModel(_text(manifest["name"]), inputs, outputs, program, memory, gpu, bound)
     except (KeyError, TypeError, AttributeError) as error:
         raise CompiledFolderError(f"{path / MANIFEST}: damaged ({type(error).__name__}: {error})") from None
     except ManifestError as error:
@@ -194,14 +209,39 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise CompiledFolderError(f"{file}: not JSON ({error})") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CompiledFolderError(f"{file}: not the manifest of a compiled model")
-    if manifest.get("version") != VERSION:
+    if manifest.get("version") not in (VERSION, GPU_VERSION):
         version = manifest.get("version")
         raise CompiledFolderError(
-            f"{file}: has version {version!r}, this mxforge reads {VERSION}: compile the model again"
+            f"{file}: has version {version!r}, this mxforge reads {VERSION} and {GPU_VERSION}: compile the model again"
         )
     if manifest != sealed(manifest):
         raise CompiledFolderError(f"{file}: its checksum does not match: the file is damaged")
     return manifest
+
+
+def _bound(manifest: Mapping[str, Any]) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """`StoredModel.gpu` and `StoredModel.bound`."""
+    if manifest["version"] == VERSION:
+        return "", ()
+    listed = manifest["bound"]
+    if any(len(pair) != 2 or any(type(n) is not int or n < 0 for n in pair) for pair in listed):
+        raise TypeError(f"bound {listed!r}")
+    return _text(manifest["machine"]["gpu"]), tuple((position, start) for position, start in listed)
+
+
+def check_gpu(model: StoredModel, device: Device, folder: str | os.PathLike[str]) -> None:
+    """CompiledFolderError unless the program of a model is for this device: code for a GPU runs on its own architecture
+    only."""
+    target: Any = device.target
+    own = "" if device is HOST else f"sm_{target.capability}"
+    if model.gpu == own:
+        return
+    if not model.gpu:
+        raise CompiledFolderError(f"{folder}: compiled for a CPU, not for {device.name}: compile it with --ctx gpu")
+    if not own:
+        raise CompiledFolderError(f"{folder}: compiled for GPUs ({model.gpu}): it does not run on the CPU, use gpu(0)")
+    again = f"compile it with --target cuda-{own.replace('_', '')}"
+    raise CompiledFolderError(f"{folder}: compiled for {model.gpu}, but {device.name} is {own}: {again}")
 
 
 def _check_machine(machine: Mapping[str, Any], path: Path) -> None:
@@ -261,9 +301,24 @@ def _text(value: Any) -> str:
 def _check_types(model: StoredModel, path: Path) -> None:
     """CompiledFolderError unless manifest, program and memory agree: addresses are computed from these types."""
     listed = tuple(a.type for a in model.inputs), tuple(a.type for a in model.outputs)
+    if model.gpu:
+        _check_bound(model, listed, path)
+        return
     if (model.program.inputs[: len(listed[0])], model.program.results) != listed:
         raise CompiledFolderError(f"{path}: {MANIFEST} and {PROGRAM} do not agree on inputs and outputs")
     extra = model.program.inputs[len(listed[0]) :]
     expected = TensorType((len(model.memory),), DType.U8)
     if not extra or extra[-1] != expected or extra[:-1] not in ((), (TensorType((4,), DType.U32),)):
         raise CompiledFolderError(f"{path}: {PROGRAM} and {MEMORY} do not agree")
+
+
+def _check_bound(model: StoredModel, listed: tuple[tuple[TensorType, ...], tuple[TensorType, ...]], path: Path) -> None:
+    """`_check_types` for a GPU."""
+    program, bound = model.program, dict(model.bound)
+    random = () if program.random is None else (program.random.input,)
+    others = [t for i, t in enumerate(program.inputs) if i not in bound and i not in random]
+    if (tuple(others), program.results) != listed:
+        raise CompiledFolderError(f"{path}: {MANIFEST} and {PROGRAM} do not agree on inputs and outputs")
+    ends = [start + program.inputs[i].nbytes for i, start in bound.items() if i < len(program.inputs)]
+    if len(ends) != len(model.bound) or max(ends, default=0) > len(model.memory):
+        raise CompiledFolderError(f"{path}: {MANIFEST} and {MEMORY} do not agree")

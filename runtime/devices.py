@@ -1,21 +1,34 @@
 """The devices of this process: the host, and others by kind and number.
 
 A line of `PROVIDERS` registers a kind: the name of a module that defines `device_count() -> int`, `open_device(number)
--> Device`, and `unavailable() -> str`, the reason why there is no device. The module is imported when a device of that
-kind is first requested.
+-> Device`, `unavailable() -> str`, the reason why there is no device, and `TARGETS`, those to compile for without a
+device, by name. The module is imported when a device of that kind is first requested.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..ir.locks import ForkSafeLock
 from .device import Device
 from .host.device import COMPILED, HostDevice
 from .storage import Storage
 
-__all__ = ["COMPILED", "HOST", "PROVIDERS", "device_count", "open_device", "opened_devices", "unavailable"]
+if TYPE_CHECKING:
+    from ..codegen.target import Target
+
+__all__ = [
+    "COMPILED",
+    "HOST",
+    "PROVIDERS",
+    "device_count",
+    "known_targets",
+    "open_device",
+    "opened_devices",
+    "unavailable",
+]
 
 HOST = HostDevice()
 """The device of all memory that no other device has."""
@@ -39,6 +52,11 @@ def device_count(kind: str) -> int:
 def unavailable(kind: str) -> str:
     """Why there is no device of a registered kind."""
     return _provider(kind).unavailable()
+
+
+def known_targets(kind: str) -> Mapping[str, Target]:
+    """The targets of a registered kind that programs are compiled for without a device, by name."""
+    return _provider(kind).TARGETS
 
 
 def open_device(kind: str, number: int) -> Device:

@@ -35,6 +35,16 @@ def freeze(program: Program, parameters: Mapping[int, np.ndarray]) -> tuple[Prog
     return bind(program, parameters, starts, TensorType(block.shape, DType.U8)), block
 
 
+def lay_out_parameters(
+    parameters: Mapping[int, np.ndarray],
+) -> tuple[tuple[tuple[int, int], ...], np.ndarray]:
+    """(positions and first bytes of the parameters, the block of bytes that holds them): what a program for a GPU
+    reads, which packs them itself."""
+    parts = {(Space.INPUT, i): array.reshape(-1).view(np.uint8) for i, array in parameters.items()}
+    starts, block = _laid_out(parts)
+    return tuple((i, start) for (_, i), start in starts.items()), block
+
+
 def _prepared(program: Program, parameters: Mapping[int, np.ndarray]) -> np.ndarray:
     """The content of the prepared space after `prepare` has run on these parameters."""
     block = _aligned_zeros(program.prepared_bytes)

@@ -6,15 +6,19 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from ..frontend.compiled import Argument, load_compiled
+from ..codegen.target import Target
+from ..frontend.compiled import Argument
+from ..frontend.context import device_of
 from ..ir.types import DType, TensorType
-from ..runtime.compile import compile_program
+from ..runtime.compile import compile_for, compile_program
 from ..runtime.compiled_folder import StoredModel, check_free, write_folder
-from ..runtime.devices import HOST
-from ..runtime.freeze import freeze
+from ..runtime.devices import HOST, known_targets
+from ..runtime.freeze import freeze, lay_out_parameters
+from .contexts import context_of, gpu_of, is_gpu, machine_of, refuse_of_cpus
 from .differences import difference
 from .errors import UsageError
 from .fixed_models import store_module
@@ -23,7 +27,6 @@ from .inspect_text import counted
 from .model_files import ModelFiles, find_model
 from .models import Model, bind, load_model, model_graph, output_arguments, parameter_memory
 from .progress import Progress
-from .schemas.common import Machine
 from .schemas.machine import CompileReport, Rounding
 from .schemas.print_json import as_json
 from .schemas.record import real
@@ -37,6 +40,9 @@ def run(options: argparse.Namespace) -> int:
     if str(options.output) == "-":
         raise UsageError("-: -o is the name of a folder, which cannot be written to stdout")
     check_free(options.output, options.force)
+    gpu = _gpu_target(options)
+    if gpu is not None and files.module is not None:
+        raise UsageError("a StableHLO file is compiled for the CPU: omit --ctx and --target")
     start = time.perf_counter()
     rounding = None
     with Progress("reading the model") as progress:
@@ -44,14 +50,13 @@ def run(options: argparse.Namespace) -> int:
             progress.step(f"compiling {files.name}")
             stored = store_module(files, options)
         else:
-            stored, rounding = _stored_symbol(files, options, progress)
+            stored, rounding = _stored_symbol(files, options, gpu, progress)
         progress.step(f"writing {options.output}")
-        write_folder(options.output, stored, HOST.requirements(), replace_existing=options.force)
-    target = HOST.target
+        write_folder(options.output, stored, _requirements(gpu), replace_existing=options.force)
     report = CompileReport(
         model=stored.name,
         folder=str(options.output),
-        target=Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=target.threads),
+        target=machine_of(HOST) if gpu is None else gpu_of(gpu),
         seconds=time.perf_counter() - start,
         launches=len(stored.program.computations),
         bytes=len(stored.memory) + sum(map(len, stored.program.code)),
@@ -62,20 +67,40 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _gpu_target(options: argparse.Namespace) -> Target | None:
+    """The target of the GPU that `--target` or `--ctx` names; None for the CPU. UsageError for options of CPUs."""
+    context = context_of(options)
+    if options.gpu is None:
+        return device_of(context).target if is_gpu(options) else None
+    if is_gpu(options):
+        raise UsageError(f"--ctx and --target {options.gpu} both name a GPU: omit one")
+    refuse_of_cpus(options, f"--target {options.gpu}")
+    return known_targets("gpu")[options.gpu]
+
+
+def _requirements(gpu: Target | None) -> dict[str, Any]:
+    """The machine that the folder is for."""
+    return HOST.requirements() if gpu is None else dict(vars(gpu_of(gpu)))
+
+
 def _stored_symbol(
-    files: ModelFiles, options: argparse.Namespace, progress: Progress
+    files: ModelFiles, options: argparse.Namespace, gpu: Target | None, progress: Progress
 ) -> tuple[StoredModel, Callable[[], Rounding] | None]:
     """A model of MXNet's files as the folder stores it, and what measures the rounding of its weights."""
     model = load_model(files, options.weights)
     types, arrays = types_and_arrays(model, options)
     graph = model_graph(model, types)
     progress.step(f"compiling {model.name}")
-    program = compile_program(graph, model.options(), HOST)
-    progress.step(f"packing the parameters of {model.name}")
-    frozen, memory = freeze(program, parameter_memory(model))
     inputs = tuple(Argument(name, types[name]) for name in model.data_names)
-    outputs = tuple(output_arguments(model, program.results))
-    stored = StoredModel(model.name, inputs, outputs, frozen, memory)
+    outputs = tuple(output_arguments(model, graph.output_types()))
+    if gpu is None:
+        program = compile_program(graph, model.options(), HOST)
+        progress.step(f"packing the parameters of {model.name}")
+        stored = StoredModel(model.name, inputs, outputs, *freeze(program, parameter_memory(model)))
+    else:
+        program = compile_for(graph, model.options(), gpu)
+        bound, memory = lay_out_parameters(parameter_memory(model))
+        stored = StoredModel(model.name, inputs, outputs, program, memory, gpu_of(gpu).gpu, bound)
     if model.weights is DType.F32:
         return stored, None
     return stored, lambda: _rounding(model, types, arrays, options)
@@ -100,5 +125,5 @@ def _rounding(
     inputs = complete_inputs(types, arrays)
     with Progress(f"comparing {model.name} with float32 weights"):
         exact = bind(replace(model, weights=DType.F32), types)(*inputs)
-        relative = difference(load_compiled(options.output)(*inputs), exact, "float32 weights")
+        relative = difference(bind(model, types)(*inputs), exact, "float32 weights")
     return Rounding(weights=options.weights, inputs="given" if arrays else "random", difference=real(relative))

@@ -11,7 +11,7 @@ from ..runtime.devices import HOST
 from .errors import UsageError
 from .schemas.common import Gpu, Machine
 
-_OF_CPUS = {"target": "target", "cpu": "cpu", "tuning": "tuning", "threads": "threads"}
+_OF_CPUS = ("target", "cpu", "tuning", "threads")
 """Options that only programs for the CPU have."""
 
 
@@ -20,11 +20,16 @@ def context_of(options: argparse.Namespace) -> Context:
     GPU, with the reason."""
     context = as_context(options.ctx)
     if context.device_typeid == GPU:
-        for name, option in _OF_CPUS.items():
-            if getattr(options, name, None):
-                raise UsageError(f"--{option} is for programs on the CPU: omit it with --ctx {options.ctx}")
+        refuse_of_cpus(options, f"--ctx {options.ctx}")
         device_of(context)
     return context
+
+
+def refuse_of_cpus(options: argparse.Namespace, reason: str) -> None:
+    """UsageError for options that only programs on the CPU have; `reason` is the option that names a GPU."""
+    for name in _OF_CPUS:
+        if getattr(options, name, None):
+            raise UsageError(f"--{name} is for programs on the CPU: omit it with {reason}")
 
 
 def is_gpu(options: argparse.Namespace) -> bool:

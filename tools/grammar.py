@@ -19,6 +19,7 @@ from .records_grammar import IM2REC_EXAMPLES, REC2IDX_EXAMPLES, fill_im2rec, fil
 from .schemas.catalogue import SCHEMAS
 from .tune.grammar import TUNE_EXAMPLES, add_tuning, fill_tune
 
+GPUS = ("cuda-sm80", "cuda-sm86", "cuda-sm89", "cuda-sm90", "cuda-sm100")
 CPUS = ("host", "x86-64-v3", "x86-64-v4")
 WEIGHTS = ("f32", "bf16")
 PRESETS = ("imagenet", "insightface", "ssd")
@@ -47,6 +48,7 @@ _COMPILE_EXAMPLES = """\
 examples:
   mxforge compile resnet50 -o compiled-resnet50 --input-shape data=1,3,224,224
   mxforge run compiled-resnet50 --input cat.jpg --size 224
+  mxforge compile resnet50 -o resnet50-gpu --input-shape data=1,3,224,224 --target cuda-sm90
   mxforge compile vgg16 -o compiled-vgg16 --input cat.jpg --preset imagenet --weights bf16
 """
 _EXEC_EXAMPLES = """\
@@ -243,12 +245,12 @@ def _add_target(parser: argparse.ArgumentParser, *more: str) -> None:
 
 
 class CompiledFor(argparse.Action):
-    """`--target` of `compile`: a processor, or `mlir` for this one."""
+    """`--target` of `compile`: a processor, `mlir` for this one, or the architecture of a GPU."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None
     ) -> None:
-        setattr(namespace, "target" if values == "mlir" else "cpu", values)
+        setattr(namespace, "gpu" if values in GPUS else "target" if values == "mlir" else "cpu", values)
 
 
 def _fill_run(parser: argparse.ArgumentParser) -> None:
@@ -329,8 +331,13 @@ def _fill_compile(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
     _add_weights(parser)
     _add_machine(parser)
-    text = "as --cpu; or mlir: compile kernels with upstream MLIR, which requires the package torch-mlir"
-    parser.add_argument("--target", action=CompiledFor, choices=(*CPUS, "mlir"), help=text)
+    text = (
+        "as --cpu; or mlir: compile kernels with upstream MLIR, which requires the package torch-mlir; "
+        "or for NVIDIA GPUs of an architecture, such as cuda-sm90, which requires the package triton"
+    )
+    parser.add_argument("--target", action=CompiledFor, choices=(*CPUS, "mlir", *GPUS), help=text)
+    parser.set_defaults(gpu=None)
+    _add_context(parser)
     add_tuning(parser)
 
 

@@ -101,3 +101,15 @@ class GpuTarget(Gpu):
 
 
 SM90 = GpuTarget(90, 227 << 10, 132)
+
+TARGETS = {
+    f"cuda-sm{target.capability}": target
+    for target in (
+        GpuTarget(80, 163 << 10, 108),
+        GpuTarget(86, 99 << 10, 84),
+        GpuTarget(89, 99 << 10, 128),
+        SM90,
+        GpuTarget(100, 227 << 10, 148),
+    )
+}
+"""The architectures to compile for on any machine, with the multiprocessors of A100, A40, L40, H100 and B200."""

@@ -3,6 +3,7 @@
 device_count()       the number of GPUs that can be used
 unavailable()        the reason why there is none
 open_device(number)  a GPU
+TARGETS              the targets to compile for without a GPU, by name
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from ...codegen.triton.cubin import read_resources
 from ...codegen.triton.kernel_code import MOST_COUNTERS, KernelCode
-from ...codegen.triton.target import GpuTarget
+from ...codegen.triton.target import TARGETS, GpuTarget
 from ...ir.locks import ForkSafeLock
 from ..errors import device_failed
 from ..storage import Storage
@@ -28,6 +29,8 @@ from .stream import CudaStream
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+__all__ = ["TARGETS", "CudaDevice", "device_count", "open_device", "unavailable"]
 
 _KEPT = 1 << 62  # bytes that the driver's pool keeps: all
 _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE: pinned for all GPUs

@@ -45,7 +45,7 @@ def section(results: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     versions = ", ".join(f"{name} {packages[name]}" for name in ("triton", "torch") if name in packages)
     driver = f", driver for CUDA {machine['cuda'] // 1000}.{machine['cuda'] % 1000 // 10}" if "cuda" in machine else ""
-    yield f"One {machine['gpu']}{driver}; {versions}. Each row was measured by `python -m tests.hardware`, both frameworks"
+    yield f"One {machine['gpu']}{driver}; {versions}. `python -m tests.hardware` measured each row, both frameworks"
     yield "in the same run. *Time by PyTorch's* below 1 is faster than the best variant of PyTorch. *Difference* is the"
     yield "largest one between the results, by the largest element. Products of float32 are exact in both."
     yield ""

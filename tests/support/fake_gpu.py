@@ -13,6 +13,7 @@ from mxforge.codegen.triton.target import GpuTarget
 from mxforge.ir.caches import clear_caches
 from mxforge.runtime import devices, idle
 from mxforge.runtime.cuda import device, driver
+from mxforge.runtime.cuda.device import TARGETS as OF_CUDA
 from mxforge.runtime.cuda.device import device_count, unavailable
 
 from .counted_gpu import CountedGpu
@@ -21,7 +22,10 @@ from .fake_cuda import FakeCuda
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["ADDED", "FakeGpu", "device_count", "install", "open_device", "unavailable", "use_one_driver"]
+__all__ = ["ADDED", "TARGETS", "FakeGpu", "device_count", "install", "open_device", "unavailable", "use_one_driver"]
+
+TARGETS = {name: replace(target, form="ttir") for name, target in OF_CUDA.items()}
+"""Those of the real provider, for kernels that this driver loads."""
 
 ADDED = 2
 """The parameters that Triton adds to those of a kernel."""

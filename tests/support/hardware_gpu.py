@@ -6,11 +6,11 @@ import os
 from functools import cache
 
 from mxforge.runtime.cuda import device
-from mxforge.runtime.cuda.device import unavailable
+from mxforge.runtime.cuda.device import TARGETS, unavailable
 
 from .counted_gpu import CountedGpu
 
-__all__ = ["COUNT", "device_count", "end_if_lost", "open_device", "unavailable"]
+__all__ = ["COUNT", "TARGETS", "device_count", "end_if_lost", "open_device", "unavailable"]
 
 COUNT = 2
 

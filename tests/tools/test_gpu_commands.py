@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.frontend.symbol.function import SymbolFunction
+from mxforge.ir.caches import clear_caches
 from mxforge.ir.types import DType, TensorType
-from mxforge.runtime.devices import open_device
+from mxforge.runtime.compiled_folder import MANIFEST, CompiledFolderError, sealed
+from mxforge.runtime.devices import known_targets, open_device
 from mxforge.runtime.launched_program import LaunchedProgram
 from mxforge.runtime.timed_launches import TimedLaunches
 from mxforge.tools.bench import training_mxnet
 from mxforge.tools.bench.engines import ENGINES
+from mxforge.tools.grammar import GPUS
 from mxforge.tools.profile import gpu
 
 MLP = (1, 8), (16, 8), (16,), (4, 16), (4,)
@@ -116,6 +120,8 @@ def test_times_of_a_program_with_a_loop(fake_cuda: Any) -> None:
     [
         (["run", "--ctx", "gpus"], "'gpus' is not a context such as cpu, gpu or gpu(0)"),
         (["run", "--ctx", "gpu", "--threads", "2"], "--threads is for programs on the CPU: omit it with --ctx gpu"),
+        (["compile", "-o", "x", "--ctx", "gpu", "--target", "cuda-sm90"], "both name a GPU: omit one"),
+        (["compile", "-o", "x", "--target", "cuda-sm90", "--threads", "2"], "omit it with --target cuda-sm90"),
         (["profile", "--ctx", "gpu", "--simulate-threads", "2"], "--simulate-threads is for programs on the CPU"),
         (["inspect", "--ctx", "gpu", "--target", "mlir"], "--target is for programs on the CPU"),
     ],
@@ -169,6 +175,64 @@ def test_steps_of_training_run_on_a_gpu(fake_cuda: Any) -> None:
         outputs.append(program.outputs())
     for expected, found in zip(*outputs, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_folder_for_a_gpu_runs_without_triton(
+    mxforge: Any, fake_cuda: Any, dense: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, x = tmp_path / "folder", np.random.default_rng(0).standard_normal((2, 8)).astype(np.float32)
+    done = mxforge("compile", dense, "-o", folder, *SHAPE, "--target", "cuda-sm90", "--json")
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["target"] == {"gpu": "sm_90", "multiprocessors": 132, "shared_bytes": 227 << 10}
+    (expected,) = run_dense(dense, x)
+    clear_caches()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "triton"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "triton", None)  # its import fails
+    model = mx.load_compiled(folder)
+    np.testing.assert_allclose(model(x)[0], expected, rtol=1e-4, atol=1e-5)
+    (result,) = mx.load_compiled(folder, mx.gpu(1))(mx.nd.array(x))
+    assert result.context == mx.gpu(1)
+    np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-4, atol=1e-5)
+    np.save(tmp_path / "x.npy", x)
+    done = mxforge("run", folder, "--input", tmp_path / "x.npy", "--ctx", "gpu", "--output", tmp_path / "y.npy")
+    assert done.status == 0, done.err
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, rtol=1e-4, atol=1e-5)
+    assert "compiled for GPUs (sm_90): it does not run on the CPU" in mxforge("run", folder).err
+    assert mxforge("inspect", folder, "--ctx", "gpu").status == 0
+
+
+def run_dense(dense: Path, x: np.ndarray[Any, Any]) -> list[Any]:
+    net = mx.gluon.SymbolBlock.imports(f"{dense}-symbol.json", ["data"], f"{dense}-0000.params")
+    return [net(mx.nd.array(x)).asnumpy()]
+
+
+def test_a_folder_for_another_gpu_is_refused(mxforge: Any, fake_cuda: Any, dense: Path, tmp_path: Path) -> None:
+    for target, name in (("cuda-sm80", "ampere"), ("x86-64-v3", "cpu")):
+        done = mxforge("compile", dense, "-o", tmp_path / name, *SHAPE, "--target", target)
+        assert done.status == 0, done.err
+    with pytest.raises(CompiledFolderError, match=r"for sm_80, but gpu\(0\) is sm_90: compile it with --target"):
+        mx.load_compiled(tmp_path / "ampere")
+    done = mxforge("run", tmp_path / "cpu", "--ctx", "gpu")
+    assert done.status == 1 and "compiled for a CPU, not for gpu(0): compile it with --ctx gpu" in done.err
+
+
+def test_a_folder_is_compiled_for_the_gpu_of_this_machine(
+    mxforge: Any, fake_cuda: Any, dense: Path, tmp_path: Path
+) -> None:
+    done = mxforge("compile", dense, "-o", tmp_path / "own", *SHAPE, "--ctx", "gpu", "--json")
+    assert done.status == 0 and json.loads(done.out)["target"]["multiprocessors"] == 4
+    x = np.random.default_rng(0).standard_normal((2, 8)).astype(np.float32)
+    np.testing.assert_allclose(mx.load_compiled(tmp_path / "own")(x)[0], run_dense(dense, x)[0], rtol=1e-4, atol=1e-5)
+    damaged = json.loads((tmp_path / "own" / MANIFEST).read_text())
+    for bound in ([[0, 0]], [[1, 1 << 40]], [[1, -1]], "none"):
+        (tmp_path / "own" / MANIFEST).write_text(json.dumps(sealed({**damaged, "bound": bound})))
+        with pytest.raises(CompiledFolderError):
+            mx.load_compiled(tmp_path / "own")
+
+
+def test_names_of_targets_are_those_of_the_compiler(fake_cuda: Any) -> None:
+    assert tuple(known_targets("gpu")) == GPUS
 
 
 def test_a_gpu_that_does_not_exist(mxforge: Any, fake_cuda: Any, dense: Path) -> None:

@@ -64,7 +64,7 @@ def _compiled(files: ModelFiles, folder: Path, options: argparse.Namespace) -> W
     inputs = read_inputs(options, [a.name for a in stored.inputs])
     arrays = _filled({a.name: (a.type.shape, a.type.dtype.memory) for a in stored.inputs}, inputs)
     specs = _Specs(mxforge={"compiled": str(folder)}, **_files(list(arrays), options))
-    threads = json.loads((folder / MANIFEST).read_bytes())["machine"]["threads"]
+    threads = json.loads((folder / MANIFEST).read_bytes())["machine"].get("threads")
     return Workload(files.name, arrays, specs, shapes_of(arrays), _batch_of(arrays), threads=threads)
 
 

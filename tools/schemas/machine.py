@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ...ir.lazy_dataclass import dataclass
-from .common import Machine
+from .common import Gpu, Machine
 from .record import Count, Real, Record, Seconds
 
 
@@ -24,10 +24,10 @@ class Rounding(Record):
 class CompileReport(Record):
     """The report of `mxforge compile --json`."""
 
-    schema: Literal["compile/1"] = "compile/1"
+    schema: Literal["compile/2"] = "compile/2"
     model: str
     folder: str
-    target: Machine
+    target: Machine | Gpu
     seconds: Seconds
     launches: Count
     bytes: Count
