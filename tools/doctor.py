@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import mxforge_version
+from ..frontend.context import GPU, Context, cpu, gpu
 from ..ir.settings import VARIABLES, read_settings, unknown_variables
 from ..ir.suggestions import see, suggestion
 from ..runtime.cache import DiskCache
@@ -38,6 +39,8 @@ _OPTIONAL = {
     "cuda-bindings": "runs kernels on GPUs (pip install mxforge[cuda])",
 }
 _TOLERANCE = 1e-5
+_GPU_TOLERANCE = 5e-3
+"""Settings can let GPUs multiply float32 numbers as TF32."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -55,10 +58,13 @@ def run(options: argparse.Namespace) -> int:
         gpus=_gpus(problems),
         no_gpu=None if device_count("gpu") else unavailable("gpu"),
         self_test_seconds=None,
+        gpu_test_seconds=None,
         problems=(),
     )
-    seconds = None if problems else _self_test(problems)
-    report = replace(report, self_test_seconds=seconds, problems=tuple(problems))
+    on_gpu = bool(report.gpus) and not problems
+    seconds = None if problems else _self_test(problems, cpu())
+    gpu_seconds = _self_test(problems, gpu()) if on_gpu else None
+    report = replace(report, self_test_seconds=seconds, gpu_test_seconds=gpu_seconds, problems=tuple(problems))
     print(as_json("doctor", report) if options.json else "\n".join(_lines(report)))
     return 1 if problems else 0
 
@@ -86,6 +92,8 @@ def _lines(report: DoctorReport) -> Iterator[str]:
     yield f"GPU         {', '.join(report.gpus) or f'none: {report.no_gpu}'}"
     if report.self_test_seconds is not None:
         yield f"self-test   a convolution and its gradient compiled and ran in {report.self_test_seconds:.2f} s"
+    if report.gpu_test_seconds is not None:
+        yield f"self-test   the same on gpu(0) in {report.gpu_test_seconds:.2f} s"
     for problem in report.problems:
         yield f"problem     {problem}"
     yield "everything works" if not report.problems else counted(len(report.problems), "problem")
@@ -155,28 +163,31 @@ def _gpus(problems: list[str]) -> tuple[str, ...]:
     return tuple(gpus)
 
 
-def _self_test(problems: list[str]) -> float | None:
-    """Compile a convolution with its gradient, and compare both with NumPy. Returns the seconds; None if it failed."""
+def _self_test(problems: list[str], context: Context) -> float | None:
+    """Compile a convolution with its gradient for a device, and compare both with NumPy. Returns the seconds; None if
+    it failed."""
+    on_gpu = context.device_typeid == GPU
+    where, tolerance = (f" on {context}", _GPU_TOLERANCE) if on_gpu else ("", _TOLERANCE)
     start = time.perf_counter()
     try:
-        differences = _differences()
+        differences = _differences(context)
     except Exception as error:  # whatever is wrong with this installation
-        problems.append(f"a convolution cannot be compiled: {type(error).__name__}: {error}")
+        problems.append(f"a convolution cannot be compiled{where}: {type(error).__name__}: {error}")
         return None
     for what, difference in differences.items():
-        if not difference <= _TOLERANCE:
-            problems.append(f"the {what} of a compiled convolution differs from NumPy's by {difference:.1e}")
+        if not difference <= tolerance:
+            problems.append(f"the {what} of a compiled convolution{where} differs from NumPy's by {difference:.1e}")
     return time.perf_counter() - start
 
 
-def _differences() -> dict[str, float]:
+def _differences(context: Context) -> dict[str, float]:
     """The largest differences from NumPy, relative to the largest element."""
     from ..frontend import autograd
     from ..frontend import ndarray as nd
 
     random = np.random.default_rng(0)
     x, w = (random.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 6, 6), (4, 3, 3, 3)))
-    image, weight = nd.array(x), nd.array(w)
+    image, weight = nd.array(x, ctx=context), nd.array(w, ctx=context)
     weight.attach_grad()
     with autograd.record():
         result = nd.Convolution(image, weight, kernel=(3, 3), num_filter=4, no_bias=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def test_reports_as_json(mxforge: Any, monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_an_error_of_the_self_test_is_a_problem(mxforge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
+    def fail(context: Any) -> None:
         raise ImportError("libLLVM.so is missing")
 
     monkeypatch.setattr(doctor, "_differences", fail)
@@ -87,6 +88,45 @@ def test_gpus_are_listed(mxforge: Any, fake_cuda: Any) -> None:
     lines = mxforge("doctor").out.splitlines()
     gpus = "GPU         gpu(0) sm_90, 1.00 GiB of 1.00 GiB free, gpu(1) sm_90, 1.00 GiB of 1.00 GiB free"
     assert [line for line in lines if line.startswith("GPU")] == [gpus]
+
+
+def test_a_network_is_tested_on_the_gpu(mxforge: Any, fake_cuda: Any) -> None:
+    done = mxforge("doctor")
+    assert done.status == 0 and "self-test   the same on gpu(0) in " in done.out, done.out
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        (None, "the package cuda-bindings is not installed: pip install mxforge[cuda]"),
+        ("no library", "cannot be loaded: install NVIDIA's driver, version 525 or newer"),
+        ("old driver", "the NVIDIA driver is for CUDA 11.4: install NVIDIA's driver, version 525 or newer"),
+        ("no GPU", "the NVIDIA driver finds no GPU: see nvidia-smi, and CUDA_VISIBLE_DEVICES in the environment"),
+    ],
+)
+def test_what_gpus_lack_is_named(mxforge: Any, monkeypatch: pytest.MonkeyPatch, module: Any, text: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    from support import fake_cuda, fake_gpu
+
+    drivers = {
+        "no library": SimpleNamespace(),
+        "old driver": fake_cuda.FakeCuda(version=11040),
+        "no GPU": fake_cuda.FakeCuda(devices=0),
+    }
+    fake_gpu.install(monkeypatch, drivers.get(module))  # type: ignore[arg-type]
+    done = mxforge("doctor")
+    (line,) = [line for line in done.out.splitlines() if line.startswith("GPU")]
+    assert done.status == 0 and line.startswith("GPU         none: ") and text in line
+    assert done.out.endswith("everything works\n")
+
+
+def test_without_triton_a_gpu_is_a_problem(mxforge: Any, fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "triton" else version(name))
+    done = mxforge("doctor")
+    assert done.status == 1
+    assert "problem     kernels for GPUs cannot be compiled without Triton: pip install mxforge[cuda]" in done.out
+    assert "optional    triton is not installed: compiles kernels for GPUs (pip install mxforge[cuda])" in done.out
 
 
 def test_a_gpu_that_cannot_be_used_is_a_problem(mxforge: Any, fake_cuda: Any) -> None:

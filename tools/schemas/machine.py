@@ -78,7 +78,7 @@ class Cache(Record):
 class DoctorReport(Record):
     """The report of `mxforge doctor --json`."""
 
-    schema: Literal["doctor/2"] = "doctor/2"
+    schema: Literal["doctor/3"] = "doctor/3"
     mxforge: Package
     python: Interpreter
     system: str
@@ -97,5 +97,7 @@ class DoctorReport(Record):
     """The reason why there is none, and what to install; null: there are GPUs."""
     self_test_seconds: Seconds | None
     """null: the self-test failed, or did not run because of problems."""
+    gpu_test_seconds: Seconds | None
+    """The same on the first GPU; null also: there is none."""
     problems: tuple[str, ...]
     """What is wrong; empty: everything works."""
