@@ -130,6 +130,11 @@ class Capabilities(Protocol):
         so that a function of the pieces is part of the product's kernel."""
         ...
 
+    @property
+    def joins_moves(self) -> bool:
+        """True if one kernel moves elements along several index maps faster than a kernel for each of them."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PlainTarget:
@@ -137,6 +142,7 @@ class PlainTarget:
 
     name: str = "reference"
     blocked_layout: BlockedLayout | None = None
+    joins_moves: bool = False
 
     def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
         return 1

@@ -48,7 +48,7 @@ class Fuse(Pass):
 
 def find_groups(graph: Graph, target: Capabilities = REFERENCE) -> GroupGraph:
     """The groups that become the regions of `graph`, without repeated reads."""
-    fuser = _Fuser(graph)
+    fuser = _Fuser(graph, target)
     fuser.join_behind()
     fuser.absorb_prologues()
     join_elementwise(fuser.groups)
@@ -62,8 +62,8 @@ _FIRST = {Kind.CONTRACT: 0, Kind.ROW: 1, Kind.WINDOW: 2}
 
 
 class _Fuser:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, target: Capabilities) -> None:
+        self.graph, self.joins_moves = graph, target.joins_moves
         self.flow = find_dataflow(graph)
         self.groups = GroupGraph(self.flow)
         self.order = {n: i for i, n in enumerate(graph.nodes)}
@@ -119,6 +119,8 @@ class _Fuser:
                 return same_space and joins
             case Kind.MOVE, Kind.POINTWISE:
                 return same_space
+            case Kind.MOVE, Kind.MOVE:
+                return self.joins_moves and isinstance(producer.op, INDEX_MAPS) and _is_index_map(node)
             case Kind.POINTWISE, Kind.MOVE:
                 return (
                     isinstance(node.op, INDEX_MAPS)

@@ -90,12 +90,16 @@ def _conv(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
 
 
 def _conv_weight_gradient(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
-    """Kernels read blocks, except few channels of the data, and store the gradient as convolutions read the weights."""
+    """Kernels read blocks, except few channels of the data, and store the gradient as convolutions read the weights.
+    Where blocks are channels-last, they can also store rows, element by element."""
     x, cotangent = (v.type for v in node.inputs)
     if not blocked.is_computed(cotangent):
         return (_in_rows(node),)
     data = BLOCKS if blocked.is_read(x) else ROWS
-    return (Choice((data, BLOCKS), data if blocked.weights else ROWS),)
+    choice = Choice((data, BLOCKS), data if blocked.weights else ROWS)
+    if choice.result is ROWS or blocked.block is not None:
+        return (choice,)
+    return choice, Choice((data, BLOCKS), ROWS, blocked.across * node.outputs[0].type.size)
 
 
 def _same_format(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:

@@ -57,6 +57,11 @@ class CpuTarget(Cpu):
         return tallest(pieces, self) >= (4 if is_symbolic(rows) else min(rows, 4))
 
     @property
+    def joins_moves(self) -> bool:
+        """See `Capabilities`."""
+        return False
+
+    @property
     def passes(self) -> tuple[Pass, ...]:
         from ...passes.pipeline import FOR_KERNELS
 

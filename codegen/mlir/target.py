@@ -54,6 +54,11 @@ class MlirTarget(CpuTarget):
         return False
 
     @property
+    def joins_moves(self) -> bool:
+        """See `Capabilities`."""
+        return False
+
+    @property
     def passes(self) -> tuple[Pass, ...]:
         from .passes import FOR_MODULES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.kernel import AxisKind, Kernel
+from ...ir.kernel import AxisKind, Kernel, contracts
 from .accesses import Access, accesses
 
 
@@ -13,14 +13,18 @@ def in_memory_order(kernel: Kernel) -> Kernel:
     tensors channels first, so the order of row-major kernels is that of memory already.)
 
     The strides are those of a result, and for axes that no result has those of an operand, channels-last ones first.
+    Operands of a contraction, which programs read often, come before a result in rows.
     """
     layouts = {b.name: b.layout for b in kernel.buffers}
     if not any(layouts.values()):
         return kernel
     written = {b.name for b in kernel.buffers if b.written}
 
+    reads_often = bool(contracts(kernel))
+
     def rank(access: Access) -> tuple[bool, bool]:
-        return access.buffer not in written, layouts[access.buffer] is None
+        key = access.buffer not in written, layouts[access.buffer] is None
+        return key[::-1] if reads_often else key
 
     strides: dict[str, int] = {}
     for access in sorted(accesses(kernel), key=rank):

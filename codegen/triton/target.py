@@ -61,6 +61,11 @@ class GpuTarget(Gpu):
         return False
 
     @property
+    def joins_moves(self) -> bool:
+        """True: a launch takes longer than strided reads."""
+        return True
+
+    @property
     def passes(self) -> tuple[Pass, ...]:
         from .passes import FOR_GPUS
 

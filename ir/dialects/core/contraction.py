@@ -277,9 +277,11 @@ class Conv(Primitive):
 
 def _exchange(b: CoreBuilder, w: Value, groups: int) -> Value:
     """Weights with reversed windows, whose filters and channels are exchanged in each group."""
-    (o, c, *window), space = w.type.shape, tuple(range(3, w.type.rank + 1))
-    split = b.transpose(b.reshape(w, (groups, o // groups, c, *window)), (0, 2, 1, *space))
-    return b.reverse(b.reshape(split, (groups * c, o // groups, *window)), tuple(range(2, w.type.rank)))
+    (o, c, *window), space = w.type.shape, tuple(range(2, w.type.rank))
+    if groups == 1:
+        return b.reverse(b.transpose(w, (1, 0, *space)), space)
+    split = b.transpose(b.reshape(w, (groups, o // groups, c, *window)), (0, 2, 1, *(axis + 1 for axis in space)))
+    return b.reverse(b.reshape(split, (groups * c, o // groups, *window)), space)
 
 
 def _spread(n: int, dilation: int) -> int:
