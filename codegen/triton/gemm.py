@@ -20,6 +20,8 @@ def emit_gemm(kernel: Kernel, schedule: TritonSchedule, source: Source) -> None:
     """Emit the body of the kernel's function; each program computes one tile of one product of the batch, or a part of
     its sum."""
     product = find_contraction(kernel)
+    if schedule.dim("m").axes != product.rows:
+        product = product.swapped()
     tile = Expressions(kernel, schedule, source, ("m", "n"))
     number, part = _define_tile(tile, product)
     total = source.let("acc", _zeros(product))
@@ -74,6 +76,7 @@ FLOAT32 = {
     "float32": "{total} += _dot_float32({a}, {b})",
     "bf16x3": "{total} += _dot_bf16x3({a}, {b})",
     "tf32": '{total} = tl.dot(_tf32({a}), _tf32({b}), {total}, input_precision="tf32")',
+    "bf16x6": "{total} += _dot_bf16x6({a}, {b})",
     "exact": '{total} = tl.dot({a}, {b}, {total}, input_precision="ieee")',
 }
 """How blocks of float32 are multiplied, by the precision of the schedule."""

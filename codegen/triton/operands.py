@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...ir.kernel import (
     Affine,
     AxisKind,
@@ -19,7 +21,7 @@ from ...ir.kernel import (
 )
 from ...ir.lazy_dataclass import dataclass
 from ...ir.types import DType
-from .accesses import axis_names
+from .accesses import access, axis_names
 from .types import SHORT_FLOATS
 
 
@@ -41,6 +43,22 @@ class Contraction:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     inner: tuple[str, ...]
+
+    def swapped(self) -> Contraction:
+        """The same sums with the operands exchanged, and so rows and columns."""
+        dtypes = self.dtypes[1], self.dtypes[0]
+        return replace(self, lhs=self.rhs, rhs=self.lhs, dtypes=dtypes, rows=self.columns, columns=self.rows)
+
+
+def is_contiguous(kernel: Kernel, expr: Expr, axes: tuple[str, ...]) -> bool:
+    """True if neighbours in memory are neighbours along the last of these axes, in all that `expr` reads."""
+    last = [axis for axis in axes if kernel.axis(axis).extent != 1][-1:]
+    loads = [e for e in walk(expr) if isinstance(e, Load)]
+    return bool(last and loads) and all(_is_unit(kernel, load, last[0]) for load in loads)
+
+
+def _is_unit(kernel: Kernel, load: Load, axis: str) -> bool:
+    return access(kernel, load.buffer, load.index).stride(axis).constant == 1
 
 
 def find_contraction(kernel: Kernel) -> Contraction:

@@ -19,7 +19,7 @@ from .depths import depth, stores_along
 from .gemm_tiles import Counts, exact_tile, gemm_tile
 from .gpu import Gpu
 from .memory_order import in_memory_order
-from .operands import Contraction, NoTensorCores, find_contraction
+from .operands import Contraction, NoTensorCores, find_contraction, is_contiguous
 from .sizes import product, size
 
 _LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the part of a last block beyond them
@@ -312,8 +312,16 @@ def longest_row(target: Gpu) -> int:
 # -- GEMM
 
 
+def _reads_better_swapped(c: Contraction, kernel: Kernel) -> bool:
+    """True if the left operand is contiguous along the sum, and the right one is not. Tensor cores read the right one
+    from shared memory, where they need 32-bit numbers contiguous along the sum."""
+    return is_contiguous(kernel, c.lhs, c.inner) and not is_contiguous(kernel, c.rhs, c.inner)
+
+
 def _gemm(c: Contraction, target: Gpu, sizes: _Sizes, precision: str) -> TritonSchedule:
     """A matrix product on tensor cores. Programs share sums where the number of tiles is known."""
+    if c.dtypes[0] is DType.F32 and _reads_better_swapped(c, sizes.kernel):
+        c = c.swapped()
     batch, rows, columns, inner = (sizes.count(axes) for axes in (c.batch, c.rows, c.columns, c.inner))
     last = [chain for chain in chains(sizes.kernel) if chain[-1] in c.inner][-1:]
     counts = Counts(batch, rows, columns, inner, c.dtypes[0].itemsize, sizes.count(*last) if last else inner)
