@@ -139,7 +139,8 @@ def cpu(device_id: int = 0) -> Context:
 
 
 def cpu_pinned(device_id: int = 0) -> Context:
-    """CPU memory from which copies to a GPU are fast. In mxforge it is ordinary CPU memory."""
+    """CPU memory from which copies to a GPU are fast. In mxforge it is ordinary CPU memory: all copies to GPUs pass
+    through pinned blocks."""
     return Context("cpu_pinned", device_id)
 
 

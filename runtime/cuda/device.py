@@ -24,7 +24,8 @@ from ..storage import Storage
 from ..streamed_device import StreamedDevice
 from . import driver as cuda
 from .launches import CudaKernel
-from .memory import DeviceMemory
+from .memory import DeviceMemory, UnpooledMemory
+from .pool_settings import read_pool_settings
 from .stream import CudaStream
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class CudaDevice(StreamedDevice):
 
     def __init__(self, number: int, ordinal: int | None = None) -> None:
         self.name = f"gpu({number})"
+        settings = read_pool_settings()
         self.driver = cuda.start()
         self.lost = ""
         self.idle_events: list[Any] = []
@@ -60,8 +62,8 @@ class CudaDevice(StreamedDevice):
         self.ordinal = cuda.ok(self.driver.cuDeviceGet(number if ordinal is None else ordinal))
         self.context = cuda.ok(self.driver.cuDevicePrimaryCtxRetain(self.ordinal))
         self._target = self._make_target()
-        self._pool = self._make_pool()
-        self.memory = DeviceMemory(self)
+        self._pool = self._make_pool(_KEPT if settings.is_pooled else 0)
+        self.memory = (DeviceMemory if settings.is_pooled else UnpooledMemory)(self, settings)
         super().__init__(self.name, self._make_stream())
 
     def _make_target(self) -> GpuTarget:
@@ -77,12 +79,13 @@ class CudaDevice(StreamedDevice):
     def _attribute(self, which: Any) -> int:
         return int(self.call("cuDeviceGetAttribute", which, self.ordinal))
 
-    def _make_pool(self) -> Any:
-        """The driver's pool of this GPU. It keeps what is freed, and all GPUs that can may access it."""
+    def _make_pool(self, kept: int) -> Any:
+        """The driver's pool of this GPU. It keeps so many bytes of what is freed, and all GPUs that can may access
+        it."""
         driver = self.driver
         pool = self.call("cuDeviceGetDefaultMemPool", self.ordinal)
         threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        self.call("cuMemPoolSetAttribute", pool, threshold, driver.cuuint64_t(_KEPT))
+        self.call("cuMemPoolSetAttribute", pool, threshold, driver.cuuint64_t(kept))
         for other in range(int(self.call("cuDeviceGetCount"))):
             if other != int(self.ordinal) and self.call("cuDeviceCanAccessPeer", other, self.ordinal):
                 access = driver.CUmemAccessDesc()

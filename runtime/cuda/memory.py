@@ -1,6 +1,6 @@
 """The memory of one GPU: free lists over the driver's stream-ordered pool.
 
-Blocks have the size classes of `storage.size_of_block`. A freed block is added to the free list of its class and serves
+Blocks have the sizes of `PoolSettings.size`. A freed block is added to the free list of its class and serves
 the next request of that class at once, since all work is in order on one stream. Finalizers run in any thread and while
 any other code runs, so they make no call of the driver: they append to a list, which is atomic in CPython.
 """
@@ -16,6 +16,7 @@ from ..device import DeviceAddress
 from ..errors import out_of_memory
 from ..storage import DeviceStorage, Storage, size_of_block
 from .driver import OUT_OF_MEMORY
+from .pool_settings import PoolSettings
 
 if TYPE_CHECKING:
     from .device import CudaDevice
@@ -39,8 +40,9 @@ class _Block(DeviceStorage):
 class DeviceMemory:
     """Implements `idle.CacheOfBlocks`."""
 
-    def __init__(self, device: CudaDevice) -> None:
-        self._device = device
+    def __init__(self, device: CudaDevice, settings: PoolSettings) -> None:
+        self._device, self._settings = device, settings
+        self._size = settings.size if settings.type else size_of_block
         self._free: dict[int, list[int]] = {}
         self._sizes: dict[int, int] = {}  # of all blocks of the driver, used or not, by address
         self._lock = ForkSafeLock()  # held while blocks are returned to the driver
@@ -50,7 +52,7 @@ class DeviceMemory:
         """See `Device.allocate`."""
         if nbytes < 0:
             raise ValueError(f"cannot allocate {nbytes} bytes")
-        size = size_of_block(max(nbytes, _SMALLEST))
+        size = self._size(max(nbytes, _SMALLEST))
         try:
             free = self._free[size]
         except KeyError:
@@ -63,6 +65,7 @@ class DeviceMemory:
 
     def _new(self, size: int, nbytes: int) -> int:
         """A block of the driver; what is idle is returned to it first if it has none."""
+        self._keep_free(size)
         address = self._reserve(size)
         if address is None:
             gc.collect()
@@ -74,6 +77,13 @@ class DeviceMemory:
             raise out_of_memory(self._message(nbytes))
         self._sizes[address] = size
         return address
+
+    def _keep_free(self, size: int) -> None:
+        """Return what is cached before an allocation of `size` if other programs would find too little free memory."""
+        if self._settings.reserve and self.cached_bytes():
+            free, total = self._device.memory_info()
+            if free - size < total * self._settings.reserve:
+                self._device.release_cached()
 
     def _reserve(self, size: int) -> int | None:
         device = self._device
@@ -120,3 +130,12 @@ class DeviceMemory:
     def blocks_in_use(self) -> int:
         """How many blocks hold buffers."""
         return len(self._sizes) - sum(len(blocks) for blocks in self._free.copy().values())
+
+
+class UnpooledMemory(DeviceMemory):
+    """Memory whose freed blocks return to the driver before the next allocation."""
+
+    def allocate(self, nbytes: int) -> Storage:
+        """See `Device.allocate`."""
+        self.release_cached()
+        return super().allocate(nbytes)
