@@ -98,9 +98,16 @@ class Lowering:
             self._lower_results_at_once()
             return
         for i, value in enumerate(self.body.outputs):
-            index = self._row_index(value) if self.rows else self._space(value.type.shape, i)
+            index = self._index_of_result(value, i)
             expr = self.read(value, index)
             self.stages.append(Store(f"y{i}", index, expr))
+
+    def _index_of_result(self, value: Value, position: int) -> Index:
+        if self.rows:
+            return self._row_index(value)
+        if self.is_attention and position:  # a number for each row, as the reductions that the first result reads
+            return next(i for v, i in self.known if v.node is not None and isinstance(v.node.op, Reduce))
+        return self._space(value.type.shape, position)
 
     def _lower_results_at_once(self) -> None:
         """Compute all results of a point before storing the first, which can overwrite an operand."""

@@ -119,6 +119,12 @@ class Capabilities(Protocol):
         """The layout around convolutions; None if every buffer is row-major."""
         ...
 
+    @property
+    def attention_bytes(self) -> int:
+        """The most bytes of a query or a value for which the target computes attention and its gradients without
+        weights in memory; 0 if it never does."""
+        ...
+
     def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
         """The outputs along each axis with several taps that a convolution in blocks, or the gradient of its weights,
         computes together: it reads its input up to the end of the last tile. 1 if it reads only what its outputs
@@ -143,6 +149,7 @@ class PlainTarget:
     name: str = "reference"
     blocked_layout: BlockedLayout | None = None
     joins_moves: bool = False
+    attention_bytes: int = 0
 
     def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
         return 1

@@ -7,7 +7,8 @@ result  = dot(weights, values)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from math import prod
 
 import numpy as np
 
@@ -37,24 +38,27 @@ _ABSORBED = (Pointwise, Cast, Transpose, Slice)
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """`first` and `last` are the products. `nodes` are all nodes of the region in order: `own`, which only the region
-    reads, and nodes that cost nothing to compute again."""
+    """`last` is the product that is computed last, `row_bytes` the bytes of the longest row of an operand. `results`
+    are that of `last`, or what moves it, and functions of the maximum and the sum of each row. `nodes` are all nodes of
+    the region in order: `own`, which only the region reads, and nodes that it computes again."""
 
-    first: Node
     last: Node
-    result: Value
+    row_bytes: int
+    results: tuple[Value, ...]
     nodes: tuple[Node, ...]
     own: frozenset[Node]
 
 
 def find_attention(graph: Graph) -> list[Attention]:
     """Every attention of a graph, in order."""
-    finder = _Finder(graph)
+    finder = Finder(graph)
     matches = (finder.match(node) for node in graph.nodes if isinstance(node.op, Dot))
     return [m for m in matches if m is not None]
 
 
-class _Finder:
+class Finder:
+    """Collects the nodes of regions with several products."""
+
     def __init__(self, graph: Graph) -> None:
         self.users = {v: [n for n, _ in uses] for v, uses in graph.users().items()}
         self.outputs = frozenset(graph.outputs)
@@ -63,33 +67,48 @@ class _Finder:
 
     def match(self, last: Node) -> Attention | None:
         """The attention whose second product is `last`."""
-        if not _is_product(last, keys=False):
+        if not is_product(last, keys=False) or last.inputs[0].node is None:
             return None
-        scores = _softmax_operand(last.inputs[0])
-        first = _product_of(scores) if scores is not None else None
-        if first is None:
+        softmax = find_softmax(last.inputs[0])
+        first = product_of(softmax.scores) if softmax is not None else None
+        if softmax is None or first is None:
             return None
         path = self._between(first, last)
-        if path is None:
+        rows = [v for n in path or () for v in n.outputs if v in self.outputs]
+        if path is None or any(v.type.shape != softmax.total.type.shape for v in rows):
             return None
-        ends = self._moves_after(last)
+        if not scales_once(last.inputs[0], softmax.weights, {*path, first}):
+            return None
+        ends = self.moves_after(last)
         own = frozenset((first, last, *path, *ends))
         nodes = {*own, *self._operands(first, last)}
-        nodes |= self._masks(path, nodes)
+        nodes |= self.masks(path, nodes, path)
+        result = (ends[-1] if ends else last).outputs[0]
+        longest = max(contracted_bytes(first), free_bytes(last, 1))
+        return self.attention(last, longest, (result, *sorted(rows, key=self._position)), nodes, own)
+
+    def attention(
+        self, last: Node, row_bytes: int, results: tuple[Value, ...], nodes: set[Node], own: frozenset[Node]
+    ) -> Attention | None:
+        """The region of these nodes; None if a value has blocks of channels or is empty."""
         ordered = sorted(nodes, key=self.order.__getitem__)
         if not all(_is_plain(v) for n in ordered for v in (*n.inputs, *n.outputs)):
             return None
-        result = (ends[-1] if ends else last).outputs[0]
-        return Attention(first, last, result, tuple(ordered), own)
+        return Attention(last, row_bytes, results, tuple(ordered), own)
+
+    def _position(self, value: Value) -> int:
+        assert value.node is not None
+        return self.order[value.node]
 
     def _between(self, first: Node, last: Node) -> set[Node] | None:
-        """The nodes between the products; None if others read their results or those of `first`."""
+        """What reads the result of `first`, directly or not, apart from `last`; None if some of it is not elementwise
+        or a reduction of rows."""
         path: set[Node] = set()
         stack = [first.outputs[0]]
+        if stack[0] in self.outputs:
+            return None
         while stack:
             value = stack.pop()
-            if value in self.outputs:
-                return None
             for user in self.users[value]:
                 if user is last or user in path:
                     continue
@@ -102,7 +121,7 @@ class _Finder:
 
     def _operands(self, first: Node, last: Node) -> set[Node]:
         """What moves keys and values, and what moves or scales queries."""
-        nodes = {n for v in (first.inputs[1], last.inputs[1]) for n in _moves(v)}
+        nodes = {n for v in (first.inputs[1], last.inputs[1]) for n in moves_of(v)}
         value = first.inputs[0]
         while (node := value.node) is not None:
             if isinstance(node.op, _MOVES):
@@ -116,16 +135,16 @@ class _Finder:
             value = scaled
         return nodes
 
-    def _masks(self, path: set[Node], inside: set[Node]) -> set[Node]:
-        """What computes other operands of the nodes between the products: what costs nothing, and what only the region
-        reads."""
+    def masks(self, path: set[Node], inside: set[Node], readers: set[Node]) -> set[Node]:
+        """What computes other operands of the nodes between the products: what costs nothing, and what only `readers`
+        read."""
         added: set[Node] = set()
         reads = {v for n in path for v in n.inputs}
         start = max(map(self.order.__getitem__, path))
         for node in reversed(self.graph.nodes[:start]):
             if node in inside or reads.isdisjoint(node.outputs):
                 continue
-            if _is_virtual(node) or (isinstance(node.op, _ABSORBED) and self._is_read_only_by(node, path | added)):
+            if _is_virtual(node) or (isinstance(node.op, _ABSORBED) and self._is_read_only_by(node, readers | added)):
                 added.add(node)
                 reads.update(node.inputs)
         return added
@@ -134,83 +153,117 @@ class _Finder:
         (value,) = node.outputs
         return value not in self.outputs and readers.issuperset(self.users[value])
 
-    def _moves_after(self, last: Node) -> list[Node]:
-        """The transpose of the result, after a reshape that divides dimensions."""
+    def moves_after(self, last: Node) -> list[Node]:
+        """The transposes of the result, and reshapes before them that divide dimensions."""
         moves: list[Node] = []
         value = last.outputs[0]
         while value not in self.outputs and len(uses := self.users[value]) == 1:
             (node,) = uses
-            if isinstance(node.op, Transpose):
-                return [*moves, node]
             divides = isinstance(node.op, Reshape) and _divides(value.type.shape, node.outputs[0].type.shape)
-            if moves or not divides:
+            if not divides and not isinstance(node.op, Transpose):
                 break
             moves.append(node)
             value = node.outputs[0]
-        return []
+        while moves and not isinstance(moves[-1].op, Transpose):
+            moves.pop()
+        return moves
 
 
 # -- the softmax
 
 
-def _softmax_operand(weights: Value) -> Value | None:
-    """The scores of which `weights` are the softmax along the last axis, or 0; None for other values."""
-    value = _unwrapped(weights)
-    while (node := _pointwise(value, ScalarOp.SELECT)) is not None and _is_number(node.inputs[2], 0):
-        value = _unwrapped(node.inputs[1])
-    product = _pointwise(value, ScalarOp.MUL)
-    for x, factor in (product.inputs, product.inputs[::-1]) if product is not None else ():
-        exponential = _pointwise(_unwrapped(x), ScalarOp.EXP)
-        if exponential is not None and _is_reciprocal_sum(factor, exponential.outputs[0]):
-            return _shifted(exponential.inputs[0])
-    return None
+@dataclass(frozen=True, slots=True)
+class Softmax:
+    """`weights` = `exponential` / `total`, with exponential = exp(scores - top)."""
+
+    scores: Value
+    top: Value
+    exponential: Value
+    total: Value
+    weights: Value
 
 
-def _is_reciprocal_sum(factor: Value, summand: Value) -> bool:
-    division = _pointwise(_unspread(factor), ScalarOp.DIV)
-    return (
-        division is not None
-        and _is_number(division.inputs[0], 1)
-        and _reduced(division.inputs[1], ReduceOp.ADD) is summand
-    )
-
-
-def _shifted(value: Value) -> Value | None:
-    """x of x - max(x)."""
-    difference = _pointwise(_unwrapped(value), ScalarOp.SUB)
-    if difference is None or _reduced(difference.inputs[1], ReduceOp.MAX) is not difference.inputs[0]:
+def find_softmax(value: Value) -> Softmax | None:
+    """The softmax along the last axis of which `value` is a multiple, element by element: other elements of it can be 0
+    or scaled. None for other values."""
+    value = _unwrapped(value)
+    node = value.node
+    if node is None or not isinstance(node.op, Pointwise):
         return None
-    return difference.inputs[0]
+    match node.op.op:
+        case ScalarOp.SELECT:
+            return find_softmax(node.inputs[1]) if _is_number(node.inputs[2], 0) else None
+        case ScalarOp.DIV:
+            return _softmax(value, node.inputs[0], node.inputs[1])
+        case ScalarOp.MUL:
+            pairs = (node.inputs, node.inputs[::-1])
+            candidates = (_softmax(value, x, total) for x, f in pairs if (total := _divisor(f)) is not None)
+            softmax = next((s for s in candidates if s is not None), None)
+            return softmax or next((s for x in node.inputs if (s := find_softmax(x)) is not None), None)
+        case _:
+            return None
 
 
-def _reduced(value: Value, op: ReduceOp) -> Value | None:
+def _softmax(weights: Value, numerator: Value, denominator: Value) -> Softmax | None:
+    exponential = _unwrapped(numerator)
+    power, total = pointwise_of(exponential, ScalarOp.EXP), unspread(denominator)
+    if power is None or reduced_by(total, ReduceOp.ADD) is not exponential:
+        return None
+    difference = pointwise_of(_unwrapped(power.inputs[0]), ScalarOp.SUB)
+    if difference is None:
+        return None
+    scores, top = difference.inputs[0], unspread(difference.inputs[1])
+    return Softmax(scores, top, exponential, total, weights) if reduced_by(top, ReduceOp.MAX) is scores else None
+
+
+def scales_once(end: Value, weights: Value, path: Collection[Node]) -> bool:
+    """True if each node from `weights` to `end` has one operand that depends on scores, as all nodes of `path` do."""
+    value = end
+    while value is not weights:
+        node = value.node
+        depending = [v for v in node.inputs if v.node in path] if node is not None else []
+        if len(depending) != 1:
+            return False
+        (value,) = depending
+    return True
+
+
+def _divisor(factor: Value) -> Value | None:
+    """x of 1 / x."""
+    division = pointwise_of(unspread(factor), ScalarOp.DIV)
+    return division.inputs[1] if division is not None and _is_number(division.inputs[0], 1) else None
+
+
+def reduced_by(value: Value, op: ReduceOp) -> Value | None:
     """The operand of the reduction of the last axis that `value` is, spread or not."""
-    node = _unspread(value).node
+    node = unspread(value).node
     if node is None or not isinstance(node.op, Reduce) or node.op.op is not op:
         return None
     return node.inputs[0] if node.op.axes == (node.inputs[0].type.rank - 1,) else None
 
 
-def _pointwise(value: Value, op: ScalarOp) -> Node | None:
+def pointwise_of(value: Value, op: ScalarOp) -> Node | None:
+    """The node of this operation that computes a value."""
     node = value.node
     return node if node is not None and isinstance(node.op, Pointwise) and node.op.op is op else None
 
 
 def _unwrapped(value: Value) -> Value:
     """The value before reshapes that keep the last axis, and conversions between floats."""
-    while (node := value.node) is not None and _keeps_rows(node):
+    while (node := value.node) is not None and keeps_rows(node):
         value = node.inputs[0]
     return value
 
 
-def _keeps_rows(node: Node) -> bool:
+def keeps_rows(node: Node) -> bool:
+    """True for a reshape that keeps the last axis, and for a conversion between floats."""
     before, after = node.inputs[0].type if node.inputs else None, node.outputs[0].type
     if isinstance(node.op, Reshape):
         return before is not None and before.shape[-1:] == after.shape[-1:]
     return isinstance(node.op, Cast) and before is not None and before.dtype.is_float and after.dtype.is_float
 
 
-def _unspread(value: Value) -> Value:
+def unspread(value: Value) -> Value:
     """The value before broadcasts and reshapes."""
     while (node := value.node) is not None and isinstance(node.op, Broadcast | Reshape):
         value = node.inputs[0]
@@ -218,14 +271,14 @@ def _unspread(value: Value) -> Value:
 
 
 def _is_number(value: Value, number: float) -> bool:
-    node = _unspread(value).node
+    node = unspread(value).node
     return node is not None and isinstance(node.op, Constant) and bool(np.all(node.op.value == number))
 
 
 # -- the products
 
 
-def _product_of(scores: Value) -> Node | None:
+def product_of(scores: Value) -> Node | None:
     """The product from which scores are computed element by element."""
     stack, seen = [scores], set[Value]()
     while stack:
@@ -234,30 +287,47 @@ def _product_of(scores: Value) -> Node | None:
         if node is None or value in seen or value.type.size != scores.type.size:
             continue
         seen.add(value)
-        if isinstance(node.op, Dot) and _is_product(node, keys=True):
+        if isinstance(node.op, Dot) and is_product(node, keys=True):
             return node
-        if isinstance(node.op, Pointwise) or _keeps_rows(node):
+        if isinstance(node.op, Pointwise) or keeps_rows(node):
             stack += node.inputs[::-1]
     return None
 
 
-def _is_product(node: Node, *, keys: bool) -> bool:
-    """True if tensor cores compute a product of `keys`, whose positions are its last axis, or of values, which sums
-    over the last axis of its left operand."""
+def is_product(node: Node, *, keys: bool | None) -> bool:
+    """True if tensor cores compute a product: one of `keys`, whose positions are its last axis, or one of values, which
+    sums over the last axis of its left operand, or (None) any."""
     op, (x, y) = node.op, node.inputs
     assert isinstance(op, Dot)
     if x.type.dtype is not y.type.dtype or x.type.dtype not in _DTYPES or op.accumulator not in (None, DType.F32):
         return False
     if len(op.lhs_contract) != 1:
         return False
+    if keys is None:
+        return True
     return len(op.rhs_free(y.type.rank)) == 1 if keys else op.lhs_contract == (x.type.rank - 1,)
+
+
+def contracted_bytes(product: Node) -> int:
+    """The bytes of a row of the operands of a product of keys."""
+    assert isinstance(product.op, Dot)
+    type = product.inputs[0].type
+    return type.dtype.itemsize * prod(type.shape[k] for k in product.op.lhs_contract)
+
+
+def free_bytes(product: Node, side: int) -> int:
+    """The bytes of a row of an operand of a product of weights: of the left (0) or the right one (1)."""
+    assert isinstance(product.op, Dot)
+    type = product.inputs[side].type
+    free = product.op.rhs_free(type.rank) if side else product.op.lhs_free(type.rank)
+    return type.dtype.itemsize * prod(type.shape[k] for k in free)
 
 
 def _reductions(nodes: set[Node]) -> int:
     return sum(isinstance(n.op, Reduce) for n in nodes)
 
 
-def _moves(value: Value) -> Iterator[Node]:
+def moves_of(value: Value) -> Iterator[Node]:
     """The moves that `value` is the result of."""
     while (node := value.node) is not None and isinstance(node.op, _MOVES):
         yield node

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 
-from ..ir.dialects.core import Dot, Fused
+from ..ir.dialects.core import Fused
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.lazy_dataclass import dataclass
 from .find_attention import Attention, find_attention
+from .find_attention_gradients import find_attention_gradients
 from .kinds import Kind
 from .manager import Context, Pass
 
@@ -19,34 +19,25 @@ class FuseAttention(Pass):
     """softmax(f(queries . keys)) . values -> one region, where f is elementwise: scales, masks.
 
     The region reads queries, keys and values through the moves that separate heads, and writes its result through the
-    transpose that joins them. There is no region if other nodes read scores or weights, as in training, if a weight is
-    not a softmax of scores (dropout), for dtypes other than float32, float16 and bfloat16, for queries or values of
-    more than `widest` bytes, and in programs for any shapes.
+    transpose that joins them. There is no region if other nodes read scores or weights, for dtypes other than float32,
+    float16 and bfloat16, for queries or values of
+    more bytes than `Capabilities.attention_bytes`, and in programs for any shapes.
     Needs: core, layouts assigned. Keeps: values, up to roundings of scores and weights to 16 bits, which are left out.
     """
 
     name = "fuse-attention"
-    widest: int
 
     def run(self, graph: Graph, context: Context) -> Graph:
-        if context.options.dynamic:
+        longest = context.target.attention_bytes
+        if not longest or context.options.dynamic:
             return graph
-        matches = [a for a in find_attention(graph) if self._fits(a)]
+        candidates = (*find_attention(graph), *find_attention_gradients(graph))
+        matches = [a for a in candidates if a.row_bytes <= longest]
         return _replaced(graph, matches) if matches else graph
-
-    def _fits(self, attention: Attention) -> bool:
-        return max(_row_bytes(attention.first, 0), _row_bytes(attention.last, 1)) <= self.widest
-
-
-def _row_bytes(product: Node, side: int) -> int:
-    """The bytes of a row of queries (side 0) or of values (1)."""
-    assert isinstance(product.op, Dot)
-    op, type = product.op, product.inputs[side].type
-    return type.dtype.itemsize * prod(type.shape[k] for k in (op.rhs_free(type.rank) if side else op.lhs_contract))
 
 
 def _replaced(graph: Graph, matches: Sequence[Attention]) -> Graph:
-    at = {a.result.node: a for a in matches}
+    at = {a.results[0].node: a for a in matches}
     inside = {node for a in matches for node in a.own}
     new: dict[Value, Value] = {}
     nodes: list[Node] = []
@@ -54,7 +45,7 @@ def _replaced(graph: Graph, matches: Sequence[Attention]) -> Graph:
         attention = at.get(node)
         if attention is not None:
             region = _region(attention, new)
-            new[attention.result] = region.outputs[0]
+            new.update(zip(attention.results, region.outputs, strict=True))
             nodes.append(region)
         elif node not in inside:
             operands = tuple([new.get(v, v) for v in node.inputs])
@@ -73,6 +64,6 @@ def _region(attention: Attention, new: dict[Value, Value]) -> Node:
     for node in attention.nodes:
         b.append(node.on([copies[v] for v in node.inputs]))
         copies.update(zip(node.outputs, b.nodes[-1].outputs, strict=True))
-    last, result = attention.last, attention.result
-    op = Fused(b.build([copies[result]]), Kind.ATTENTION.value)
-    return Node(op, [new.get(v, v) for v in operands], [result.type], last.name, last.location)
+    last, results = attention.last, attention.results
+    op = Fused(b.build([copies[v] for v in results]), Kind.ATTENTION.value)
+    return Node(op, [new.get(v, v) for v in operands], [v.type for v in results], last.name, last.location)

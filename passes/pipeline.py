@@ -29,6 +29,7 @@ from .join_sums import JoinSums
 from .lower_regions import LowerRegions
 from .manager import Pass
 from .narrow_weights import NarrowWeights
+from .recompute_attention import RecomputeAttention
 from .simplify import Simplify
 from .unroll_scan import UnrollScan
 
@@ -53,6 +54,7 @@ JOINT: tuple[Pass, ...] = (
     Simplify(),  # the cut counts computations, so identities are removed first
     EliminateCommonSubexpressions(),  # gradient and forward pass share equal computations
     EliminateDeadCode(),
+    RecomputeAttention(),  # after equal computations are one: it copies some of them
 )
 """Between differentiate and partition."""
 

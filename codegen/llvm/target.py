@@ -49,6 +49,10 @@ class CpuTarget(Cpu):
             window_gradient=100,
         )
 
+    @property
+    def attention_bytes(self) -> int:
+        return 0
+
     def fuses_column_pieces(self, pieces: int, rows: int) -> bool:
         """True if the registers hold the pieces of one vector of columns for four rows, or for all of fewer rows: with
         less rows the weights arrive too slowly."""

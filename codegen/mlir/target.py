@@ -47,6 +47,10 @@ class MlirTarget(CpuTarget):
         """Channels-last, so that the vectors of every inner loop are along channels."""
         return _CHANNELS_LAST
 
+    @property
+    def attention_bytes(self) -> int:
+        return 0
+
     def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
         return 1
 

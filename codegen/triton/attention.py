@@ -7,7 +7,21 @@ factor = a function of the sum of all exp(score - maximum) of a row
 
 from __future__ import annotations
 
-from ...ir.kernel import AxisKind, Cast, Const, Contract, Expr, Kernel, Reduce, Ref, Scalar, contracts, local
+from ...ir.kernel import (
+    AxisKind,
+    Cast,
+    Const,
+    Contract,
+    Expr,
+    Kernel,
+    Reduce,
+    Ref,
+    Scalar,
+    Store,
+    contracts,
+    dtype_of,
+    local,
+)
 from ...ir.lazy_dataclass import dataclass
 from ...ir.scalar import ScalarOp
 from .accesses import axis_names
@@ -17,7 +31,8 @@ from .operands import axes_of
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
     """`first` is the product of queries and keys, of which `score` is a function, times `scale`. `last` is the product
-    with values. `total` names the Local that has the sum of a row, of which `factor` is a function.
+    with values. `top` and `total` name the Locals that have the maximum and the sum of a row; `factor` is a function of
+    the sum. `changes` are what is done to weights, the last one first: (MUL, by a number), or (SELECT, a condition).
 
     Axes: `rows` are those of queries alone, `columns` of values alone, `keys` those of the softmax, `inner` those of
     the product of queries and keys, and `batch` all others.
@@ -27,7 +42,8 @@ class Attention:
     last: Contract
     score: Expr
     scale: float
-    conditions: tuple[Expr, ...]
+    changes: tuple[tuple[ScalarOp, Expr], ...]
+    top: str
     total: str
     factor: Expr
     batch: tuple[str, ...]
@@ -40,20 +56,15 @@ class Attention:
 def find_attention(kernel: Kernel) -> Attention | None:
     """The attention that a kernel computes; None for any other kernel."""
     products = contracts(kernel)
-    last = kernel.stages[-1].value if kernel.stages else None
+    last = next((s.value for s in kernel.stages if isinstance(s, Store) and isinstance(s.value, Contract)), None)
     first = next((c for c in products if c is not last), None)
-    if len(products) != 2 or first is None or not isinstance(last, Contract):
+    if len(products) != 2 or first is None or last is None:
         return None
-    conditions: list[Expr] = []
-    weight = _value(kernel, last.lhs)
-    while isinstance(weight, Scalar) and weight.op is ScalarOp.SELECT:
-        conditions.append(weight.operands[0])
-        weight = _value(kernel, weight.operands[1])
-    parts = _softmax(kernel, weight)
-    if parts is None:
+    weights = _weights(kernel, last.lhs)
+    if weights is None:
         return None
-    score, total, factor = parts
-    score, scale = _without_scale(kernel, score)
+    changes, softmax = weights
+    score, scale = _without_scale(kernel, softmax.score)
     used = [axes_of(kernel, e) for e in (first.lhs, first.rhs, last.rhs)]
     parallel = axis_names(kernel, AxisKind.PARALLEL)
     rows = tuple(a for a in parallel if a in used[0] and a not in used[1] | used[2])
@@ -63,9 +74,10 @@ def find_attention(kernel: Kernel) -> Attention | None:
         last=last,
         score=score,
         scale=scale,
-        conditions=tuple(conditions),
-        total=total,
-        factor=factor,
+        changes=changes,
+        top=softmax.top,
+        total=softmax.total,
+        factor=softmax.factor,
         batch=tuple(a for a in parallel if a not in (*rows, *columns)),
         rows=rows,
         columns=columns,
@@ -74,22 +86,58 @@ def find_attention(kernel: Kernel) -> Attention | None:
     )
 
 
-def _softmax(kernel: Kernel, weight: Expr) -> tuple[Expr, str, Expr] | None:
-    """(score, total, factor) of a product of an exponential and a factor of the row."""
-    if not isinstance(weight, Scalar) or weight.op is not ScalarOp.MUL:
+@dataclass(frozen=True, slots=True)
+class _Softmax:
+    score: Expr
+    top: str
+    total: str
+    factor: Expr
+
+
+_Changes = tuple[tuple[ScalarOp, Expr], ...]
+
+
+def _weights(kernel: Kernel, expr: Expr) -> tuple[_Changes, _Softmax] | None:
+    """The softmax of which `expr` is a multiple, and what makes it one."""
+    value = _value(kernel, expr)
+    if not isinstance(value, Scalar):
         return None
-    for x, factor in (weight.operands, weight.operands[::-1]):
-        exponential = _value(kernel, x)
-        if isinstance(exponential, Scalar) and exponential.op is ScalarOp.EXP:
-            shifted = _value(kernel, exponential.operands[0])
-            total = _total(kernel, factor)
-            if total is not None and isinstance(shifted, Scalar) and shifted.op is ScalarOp.SUB:
-                return shifted.operands[0], total, factor
+    if value.op is ScalarOp.SELECT:
+        condition, chosen, _ = value.operands
+        weights = _weights(kernel, chosen)
+        return weights and (((ScalarOp.SELECT, condition), *weights[0]), weights[1])
+    if value.op is ScalarOp.DIV:
+        x, total = value.operands
+        softmax = _softmax(kernel, x, Scalar(ScalarOp.DIV, (Const(1.0, dtype_of(kernel, total)), total)))
+        return softmax and ((), softmax)
+    if value.op is not ScalarOp.MUL:
+        return None
+    pairs = (value.operands, value.operands[::-1])
+    for x, factor in pairs:
+        softmax = _softmax(kernel, x, factor)
+        if softmax is not None:
+            return (), softmax
+    for x, factor in pairs:
+        weights = _weights(kernel, x)
+        if weights is not None:
+            return ((ScalarOp.MUL, factor), *weights[0]), weights[1]
     return None
 
 
-def _total(kernel: Kernel, factor: Expr) -> str | None:
-    """The Local with a sum that `factor` reads."""
+def _softmax(kernel: Kernel, x: Expr, factor: Expr) -> _Softmax | None:
+    """The softmax that is the product of an exponential and a factor of the row."""
+    exponential, total = _value(kernel, x), _reduced(kernel, factor)
+    if not isinstance(exponential, Scalar) or exponential.op is not ScalarOp.EXP or total is None:
+        return None
+    shifted = _value(kernel, exponential.operands[0])
+    if not isinstance(shifted, Scalar) or shifted.op is not ScalarOp.SUB:
+        return None
+    top = _reduced(kernel, shifted.operands[1])
+    return _Softmax(shifted.operands[0], top, total, factor) if top is not None else None
+
+
+def _reduced(kernel: Kernel, factor: Expr) -> str | None:
+    """The Local with a reduction of which `factor` is a function."""
     stack = [factor]
     while stack:
         match stack.pop():

@@ -12,8 +12,10 @@ from ..hoist import hoist_reductions
 from ..lower_contract import contract_as_sum, convolutions_as_products
 from .attention import find_attention
 from .emit_attention import emit_attention
+from .emit_nested import emit_nested
 from .gemm import emit_gemm
 from .memory_order import in_memory_order
+from .nested import find_nested
 from .numbers import named_numbers
 from .rows import has_parts, phases, words_of_row
 from .schedule import TileDim, TritonSchedule
@@ -97,7 +99,7 @@ def emit_launches(kernel: Kernel, schedule: TritonSchedule) -> tuple[TritonSourc
     kernel = in_memory_order(convolutions_as_products(kernel))
     if schedule.plain:
         kernel = contract_as_sum(kernel)
-    if find_attention(kernel) is None:
+    if not _has_blocks(kernel):
         kernel = hoist_reductions(kernel)
         _check_reductions(kernel, schedule)
     count = phases(kernel, schedule)
@@ -106,8 +108,8 @@ def emit_launches(kernel: Kernel, schedule: TritonSchedule) -> tuple[TritonSourc
 
 
 def _emit(kernel: Kernel, schedule: TritonSchedule, phase: int) -> TritonSource:
-    attention = find_attention(kernel)
-    is_gemm = bool(contracts(kernel)) and attention is None
+    attention, nested = find_attention(kernel), find_nested(kernel)
+    is_gemm = bool(contracts(kernel)) and attention is None and nested is None
     pointers = [(f"{b.name}_ptr", POINTERS[b.dtype]) for b in kernel.buffers]
     signature = (*pointers, *((e, "i64" if schedule.wide else "i32") for e in kernel.extents))
     constants: tuple[tuple[str, int | str], ...]
@@ -118,6 +120,8 @@ def _emit(kernel: Kernel, schedule: TritonSchedule, phase: int) -> TritonSource:
     source = Source({n for n, _ in (*signature, *split, *constants)})
     if attention is not None:
         emit_attention(kernel, attention, schedule, source)
+    elif nested is not None:
+        emit_nested(kernel, nested, schedule, source)
     elif is_gemm:
         emit_gemm(kernel, schedule, source)
     else:
@@ -128,7 +132,7 @@ def _emit(kernel: Kernel, schedule: TritonSchedule, phase: int) -> TritonSource:
     parameters = [n for n, _ in signature] + [f"{n}: tl.constexpr" for n, _ in constants]
     text = module_text(f"Kernel {kernel.name}, generated.", kernel.name, parameters, lines)
     aligned = frozenset(f"{b.name}_ptr" for b in kernel.buffers) if schedule.aligned else frozenset[str]()
-    grid = tuple(_blocks(kernel, d) for d in schedule.dims if d.name not in ("r", "k"))
+    grid = tuple(_blocks(kernel, d) for d in schedule.dims if d.name[0] not in "rk")
     if has_parts(kernel, schedule, phase):
         grid += (Blocks((schedule.split,), 1),)
     divisible, values = aligned | schedule.divisible, tuple(numbers.values())
@@ -140,6 +144,11 @@ def _emit(kernel: Kernel, schedule: TritonSchedule, phase: int) -> TritonSource:
         work = (Blocks((8, words_of_row(kernel, schedule), *_blocks(kernel, schedule.dim("x")).extents), 1),)
     divisible |= {name for name, _ in split}
     return TritonSource(text, kernel.name, signature, constants, divisible, grid, schedule, values, work)
+
+
+def _has_blocks(kernel: Kernel) -> bool:
+    """True for attention and its gradients."""
+    return find_attention(kernel) is not None or find_nested(kernel) is not None
 
 
 def _split_arguments(kernel: Kernel) -> tuple[tuple[str, str], ...]:

@@ -9,14 +9,11 @@ from ...passes.manager import Pass
 from ...passes.pipeline import FOR_REFERENCE, lower
 from ...passes.sink_reshapes import SinkReshapes
 
-WIDEST_ATTENTION = 512
-"""The most bytes of a query or a value of attention: a program holds those of a block of queries."""
-
 FOR_GPUS: tuple[Pass, ...] = (
     *FOR_REFERENCE,
     SinkReshapes(),  # before simplification, which removes reshapes of reshapes
     *lower(
-        FuseAttention(WIDEST_ATTENTION),  # before fusion, which would join the softmax with its scale and its mask
+        FuseAttention(),  # before fusion, which would join the softmax with its scale and its mask
         EliminateDeadCode(),  # what only attention reads is computed in its region
         Fuse(repeated_reads=True),  # last: regions hide their nodes from local rules
     ),

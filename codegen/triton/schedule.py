@@ -19,6 +19,7 @@ from .depths import depth, stores_along
 from .gemm_tiles import Counts, exact_tile, gemm_tile
 from .gpu import Gpu
 from .memory_order import in_memory_order
+from .nested import NestedProduct, find_nested
 from .operands import Contraction, NoTensorCores, find_contraction, is_contiguous
 from .sizes import product, size
 
@@ -86,6 +87,9 @@ def schedule_triton(
     attention = find_attention(kernel)
     if attention is not None:
         return replace(_attention(attention, kernel, target, _Sizes(kernel, extents or {})), precision=precision)
+    nested = find_nested(kernel)
+    if nested is not None:
+        return replace(_nested(nested, kernel, target, _Sizes(kernel, extents or {})), precision=precision)
     if contracts(kernel):
         try:
             contraction, sizes = find_contraction(kernel), _Sizes(kernel, extents or {})
@@ -364,5 +368,29 @@ def _attention(attention: Attention, kernel: Kernel, target: Gpu, sizes: _Sizes)
         TileDim("k", attention.inner, inner),
     )
     blocks, block_bytes = -(-sizes.count(attention.keys) // r), r * (columns + inner) * dtype.itemsize
+    stages = max(1, min(3, 2 * target.shared_bytes // (3 * block_bytes), blocks))
+    return TritonSchedule(dims, 8 if width > 128 else 4, stages, wide=sizes.wide)
+
+
+def _nested(product: NestedProduct, kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
+    """Blocks of 64 rows and 64 summed points with whole rows of all operands, or the largest that do not spill."""
+    dtype = dtype_of(kernel, product.other)
+    inner = [(d, p.node.inner) for d, p in zip(product.inner_dims, product.inner, strict=True)]
+    widths = {d: max(16, power_of_two(sizes.count(axes))) for d, axes in (("n", product.columns), *inner)}
+    rows, keys = (max(16, power_of_two(sizes.count(axes))) for axes in (product.rows, product.keys))
+    width = max(widths.values())
+    if dtype is DType.F32:
+        most = (64, 32) if width <= 64 and target.capability >= 90 else (32, 16)
+    else:
+        most = (64, 64) if width <= 64 else (64, 32)
+    m, r = min(most[0], rows), min(most[1], keys)
+    dims = (
+        TileDim("z", product.batch, 1),
+        TileDim("m", product.rows, m),
+        TileDim("n", product.columns, widths["n"]),
+        TileDim("r", product.keys, r),
+        *(TileDim(d, axes, widths[d]) for d, axes in inner),
+    )
+    blocks, block_bytes = -(-sizes.count(product.keys) // r), r * sum(widths.values()) * dtype.itemsize
     stages = max(1, min(3, 2 * target.shared_bytes // (3 * block_bytes), blocks))
     return TritonSchedule(dims, 8 if width > 128 else 4, stages, wide=sizes.wide)

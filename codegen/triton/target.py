@@ -23,6 +23,10 @@ _TENSOR_CORES = frozenset({DType.F16, DType.BF16, DType.F32})
 """The dtypes of numbers whose products tensor cores compute; float32 as three TF32 products."""
 
 
+_ATTENTION_BYTES = 512
+"""A program holds the queries or values of a block in registers and shared memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class GpuTarget(Gpu):
     """Implements `codegen.target.Target`. `form` is the form of kernels that the device loads: a cubin, or Triton's
@@ -52,6 +56,10 @@ class GpuTarget(Gpu):
             across=1,
             window_gradient=0,
         )
+
+    @property
+    def attention_bytes(self) -> int:
+        return _ATTENTION_BYTES
 
     def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
         """1: masks end each tile with the last output."""

@@ -18,10 +18,10 @@ from attention_graphs import (
     with_heads,
     with_lengths,
 )
+from mxforge.codegen.triton.target import SM90
 from mxforge.ir.dialects.core import CoreBuilder, Fused
 from mxforge.ir.dialects.mx.builder import MxBuilder
 from mxforge.ir.graph import Graph, Value
-from mxforge.ir.target import REFERENCE
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.divide_once import DivideOnce
 from mxforge.passes.eliminate import EliminateDeadCode
@@ -31,7 +31,7 @@ from mxforge.passes.manager import Context, Options
 from mxforge.passes.simplify import Simplify
 from rewriting import assert_same_values, run_pass, tensor
 
-PASS = FuseAttention(512)
+PASS = FuseAttention()
 DTYPES = [DType.F32, DType.F16, DType.BF16]
 
 
@@ -44,11 +44,16 @@ def core(graph: Graph) -> Graph:
 def others(graph: Graph) -> list[str]:
     """The nodes beside one region of attention, which computes the same as the graph."""
     graph = core(graph)
-    fused = run_pass(EliminateDeadCode(), run_pass(PASS, graph))
+    fused = run_pass(EliminateDeadCode(), run_pass(PASS, graph, SM90))
     assert_same_values(graph, fused, 1e-5)
     regions = [n.op for n in fused.nodes if isinstance(n.op, Fused)]
     assert [op.kind for op in regions] == ["attention"]
     return [n.op.name.removeprefix("core.") for n in fused.nodes if not isinstance(n.op, Fused)]
+
+
+def dropped(b: MxBuilder, x: Value) -> Value:
+    """Some weights are zero and the others larger, as by dropout."""
+    return b.mul(softmax(b, x), b.input(x.type))
 
 
 @pytest.mark.parametrize(
@@ -59,11 +64,12 @@ def others(graph: Graph) -> list[str]:
         attention(scores=chosen),
         attention(scores=causal),
         attention(weights=with_lengths),
+        attention(weights=dropped),
         attention((6, 40, 20), keys=70, weights=with_heads),
         attention((1, 1, 4), keys=7),
         *(attention(dtype=dtype) for dtype in DTYPES[1:]),
     ],
-    ids="plain mask choice causal lengths heads single float16 bfloat16".split(),
+    ids="plain mask choice causal lengths dropout heads single float16 bfloat16".split(),
 )
 def test_masks_are_inside(graph: Graph) -> None:
     assert others(graph) == []
@@ -93,9 +99,9 @@ def kept(read: Callable[[MxBuilder, Value, Value], Value]) -> Graph:
     return b.build([b.dot(weights, v, (0,), (0,), (2,), (1,)), read(b, scores, weights)])
 
 
-def dropped(b: MxBuilder, x: Value) -> Value:
-    """Some weights are zero and the others larger, as by dropout."""
-    return b.mul(softmax(b, x), b.input(x.type))
+def squared(b: MxBuilder, x: Value) -> Value:
+    weights = softmax(b, x)
+    return b.mul(weights, weights)
 
 
 def shared_values() -> Graph:
@@ -110,24 +116,30 @@ def shared_values() -> Graph:
     [
         kept(lambda b, scores, weights: weights),
         kept(lambda b, scores, weights: b.sum(scores, (2,))),
-        attention(weights=dropped),
         attention(weights=lambda b, x: b.tanh(x)),
         attention(weights=lambda b, x: b.transpose(softmax(b, b.transpose(x, (0, 2, 1))), (0, 2, 1))),
         attention(weights=lambda b, x: softmax(b, b.exp(softmax(b, x)))),
+        attention(weights=squared),
+        attention(weights=lambda b, x: b.mul(softmax(b, x), x)),
         attention((3, 50, 129)),
         attention(dtype=DType.F64),
         shared_values(),
     ],
-    ids="output scores dropout elementwise columns twice wide double shared".split(),
+    ids="output scores elementwise columns twice squared scaled wide double shared".split(),
 )
 def test_other_graphs_stay(graph: Graph) -> None:
     graph = core(graph)
+    assert run_pass(PASS, graph, SM90) is graph
+
+
+def test_targets_without_such_kernels() -> None:
+    graph = core(attention())
     assert run_pass(PASS, graph) is graph
 
 
 def test_programs_for_any_shapes_stay() -> None:
     graph = core(attention())
-    assert PASS.run(graph, Context(REFERENCE, Options(dynamic=True))) is graph
+    assert PASS.run(graph, Context(SM90, Options(dynamic=True))) is graph
 
 
 def test_layers_follow_each_other() -> None:
@@ -137,7 +149,7 @@ def test_layers_follow_each_other() -> None:
     for _ in range(3):
         x = b.dot(softmax(b, b.dot(x, k, (0,), (0,), (2,), (2,))), v, (0,), (0,), (2,), (1,))
     graph = core(b.build([x]))
-    fused = run_pass(EliminateDeadCode(), run_pass(PASS, graph))
+    fused = run_pass(EliminateDeadCode(), run_pass(PASS, graph, SM90))
     assert len(fused.nodes) == 3
     assert_same_values(graph, fused, 1e-5)
 
