@@ -23,8 +23,8 @@ def in_memory_order(kernel: Kernel) -> Kernel:
     reads_often = bool(contracts(kernel))
 
     def rank(access: Access) -> tuple[bool, bool]:
-        key = access.buffer not in written, layouts[access.buffer] is None
-        return key[::-1] if reads_often else key
+        is_read, in_rows = access.buffer not in written, layouts[access.buffer] is None
+        return (in_rows, is_read) if reads_often else (is_read, in_rows)
 
     strides: dict[str, int] = {}
     for access in sorted(accesses(kernel), key=rank):
