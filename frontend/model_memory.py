@@ -18,7 +18,7 @@ from ..runtime.device import Address, Device
 from ..runtime.devices import HOST
 from ..runtime.storage import as_numpy
 from .base import MXNetError
-from .context import Context, current_context, device_of
+from .context import GPU, Context, current_context, device_of
 from .dtypes import from_memory, to_memory
 from .memory import allocate
 
@@ -59,8 +59,9 @@ class ModelMemory(Protocol):
 
 def memory_on(context: Context | None) -> ModelMemory:
     """The memory of the device of a context; that of the host for None. MXNetError for a GPU that does not exist."""
-    device = HOST if context is None else device_of(context)
-    return HostMemory() if device is HOST or context is None else DeviceMemory(device, context)
+    if context is None or context.device_typeid != GPU:
+        return HostMemory()
+    return DeviceMemory(device_of(context), context)
 
 
 class _ArrayResult:

@@ -232,8 +232,8 @@ def _bound(manifest: Mapping[str, Any]) -> tuple[str, tuple[tuple[int, int], ...
 def check_gpu(model: StoredModel, device: Device, folder: str | os.PathLike[str]) -> None:
     """CompiledFolderError unless the program of a model is for this device: code for a GPU runs on its own architecture
     only."""
-    target: Any = device.target
-    own = "" if device is HOST else f"sm_{target.capability}"
+    capability = getattr(device.target, "capability", None)
+    own = "" if capability is None else f"sm_{capability}"
     if model.gpu == own:
         return
     if not model.gpu:

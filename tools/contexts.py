@@ -7,7 +7,6 @@ from typing import Any
 
 from ..frontend.context import GPU, Context, as_context, device_of
 from ..runtime.device import Device
-from ..runtime.devices import HOST
 from .errors import UsageError
 from .schemas.common import Gpu, Machine
 
@@ -39,10 +38,10 @@ def is_gpu(options: argparse.Namespace) -> bool:
 
 def machine_of(device: Device) -> Machine | Gpu:
     """What the programs of a device are compiled for."""
-    if device is HOST:
-        target = HOST.target
-        return Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=target.threads)
-    return gpu_of(device.target)
+    target: Any = device.target
+    if hasattr(target, "capability"):
+        return gpu_of(target)
+    return Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=target.threads)
 
 
 def gpu_of(target: Any) -> Gpu:

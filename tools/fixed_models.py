@@ -15,11 +15,12 @@ from ..runtime.device import Device
 from ..runtime.devices import COMPILED, HOST
 from ..runtime.freeze import freeze
 from ..runtime.stablehlo import ModuleProgram, read_stablehlo
-from .contexts import target_text
+from .contexts import machine_of, target_text
 from .errors import UsageError
 from .inputs import in_order, random_arrays, read_inputs
 from .model_files import ModelFiles
 from .models import refuse_weights
+from .schemas.common import Gpu
 
 
 def load_fixed(files: ModelFiles, options: argparse.Namespace, context: Context | None = None) -> CompiledModel:
@@ -56,7 +57,7 @@ def inputs_of(model: CompiledModel, options: argparse.Namespace) -> list[np.ndar
 
 def target_name(files: ModelFiles, device: Device) -> str:
     """The target for which the model's program is compiled, which runs on this device."""
-    if device is not HOST:
+    if isinstance(machine_of(device), Gpu):
         return target_text(device)
     return "mlir" if files.module is not None else settings().target
 

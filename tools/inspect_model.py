@@ -16,7 +16,7 @@ from ..ir.program import Computation, Program, Step
 from ..ir.settings import settings
 from ..ir.types import TensorType
 from ..runtime.compile import compile_program
-from ..runtime.devices import HOST
+from ..runtime.launched_program import LaunchedProgram
 from ..runtime.loaded_program import LoadedProgram
 from .contexts import context_of, machine_of
 from .errors import ToolError, UsageError
@@ -196,10 +196,10 @@ def _launches(program: Program, steps: Iterable[Step]) -> tuple[schema.Launch, .
 
 def _profiled(report: InspectReport, model: CompiledModel) -> InspectReport:
     """The report with the time of each launch on random data."""
-    if model.device is HOST:
-        from .profile.launch_times import launch_times as times_of
-    else:
+    if isinstance(model.executable, LaunchedProgram):
         from .profile.gpu import gpu_launch_times as times_of
+    else:
+        from .profile.launch_times import launch_times as times_of
 
     executable = model.executable
     data = random_inputs({a.name: (a.type.shape, a.type.dtype.memory) for a in model.inputs})
