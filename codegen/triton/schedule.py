@@ -5,7 +5,7 @@ The numbers are derived from the target and from extents; `gemm_tiles.py` has th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ...ir.kernel import AxisKind, Kernel, Reduce, contracts, dtype_of, walk
@@ -15,6 +15,7 @@ from ..hoist import hoist_reductions
 from ..lower_contract import contract_as_sum, convolutions_as_products
 from .accesses import Access, accesses, axis_names, chains
 from .attention import Attention, find_attention
+from .attention_tiles import BlockCounts, BlockTile, attention_tile, gradient_tile, power_of_two
 from .depths import depth, stores_along
 from .gemm_tiles import Counts, exact_tile, gemm_tile
 from .gpu import Gpu
@@ -30,6 +31,7 @@ _WINDOWS = (2048, 1024, 512)  # points of a program that reduces windows
 _LONGEST_WINDOW = 64  # points of a window
 _WIDTHS = (64, 32, 16)  # channels of a tile of windows
 _PADDED = 1.15  # channels that tiles compute, of those that exist
+_FULL = 16  # warps of a multiprocessor that hide the time of its accesses
 _COLUMNS = 64  # neighbouring rows of a program that reduces across memory
 _PART = 4096  # elements that a program of a split row reads together
 _SHORT = 1 << 15  # elements of a program that take about as long as a launch: more can be split
@@ -156,11 +158,6 @@ def _reach(kernel: Kernel, at: Access) -> int | None:
     return total
 
 
-def power_of_two(n: int) -> int:
-    """The least power of two that is not below n."""
-    return 1 << max(0, n - 1).bit_length()
-
-
 def _warps(elements: int, most: int = 16) -> int:
     """Warps for a tile of this many elements: at least 16 elements, which are two or four vector loads, per thread."""
     return max(1, min(most, elements // 512))
@@ -244,7 +241,10 @@ def _rows(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
     longest = longest_row(target) // x_block
     r_block = length if known and length <= longest else min(length, longest // 4)
     dims = (TileDim("x", parallel, x_block), TileDim("r", reduced, max(2, r_block)))
-    return TritonSchedule(dims, _warps(x_block * r_block), wide=sizes.wide)
+    warps = _warps(x_block * r_block)
+    while warps * 128 < x_block * r_block and warps * -(-rows // x_block) < _FULL * target.multiprocessors:
+        warps *= 2  # few rows: more threads for each
+    return TritonSchedule(dims, min(16, warps), wide=sizes.wide)
 
 
 def _is_window(kernel: Kernel, sizes: _Sizes) -> bool:
@@ -341,56 +341,40 @@ def _gemm(c: Contraction, target: Gpu, sizes: _Sizes, precision: str) -> TritonS
 
 # -- attention
 
-_ATTENTION_OF_FLOATS = {
-    (True, True): (64, 32),
-    (True, False): (64, 16),
-    (False, True): (64, 16),
-    (False, False): (16, 32),
-}
-"""(queries, keys) of a block of float32, by whether products read operands from shared memory (sm_90) and rows have at
-most 64 elements. Operands are divided into tf32 in registers: larger blocks spill."""
-
 
 def _attention(attention: Attention, kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
-    """Blocks of 64 queries and 64 keys, or fewer, with whole rows of queries and values."""
-    dtype = dtype_of(kernel, attention.first.lhs)
-    columns, inner = (max(16, power_of_two(sizes.count(axes))) for axes in (attention.columns, attention.inner))
-    queries, keys = (max(16, power_of_two(sizes.count(axes))) for axes in (attention.rows, attention.keys))
-    width, most = max(columns, inner), (64, 64)
-    if dtype is DType.F32:
-        most = _ATTENTION_OF_FLOATS[target.capability >= 90, width <= 64]
-    m, r = min(most[0], queries), min(most[1], keys)
-    dims = (
-        TileDim("z", attention.batch, 1),
-        TileDim("m", attention.rows, m),
-        TileDim("n", attention.columns, columns),
-        TileDim("r", attention.keys, r),
-        TileDim("k", attention.inner, inner),
-    )
-    blocks, block_bytes = -(-sizes.count(attention.keys) // r), r * (columns + inner) * dtype.itemsize
-    stages = max(1, min(3, 2 * target.shared_bytes // (3 * block_bytes), blocks))
-    return TritonSchedule(dims, 8 if width > 128 else 4, stages, wide=sizes.wide)
+    """Blocks of queries and keys, with whole rows of queries and values."""
+    named = (("n", attention.columns), ("k", attention.inner))
+    return _blocks(attention, named, dtype_of(kernel, attention.first.lhs), attention_tile, target, sizes)
 
 
 def _nested(product: NestedProduct, kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
-    """Blocks of 64 rows and 64 summed points with whole rows of all operands, or the largest that do not spill."""
-    dtype = dtype_of(kernel, product.other)
-    inner = [(d, p.node.inner) for d, p in zip(product.inner_dims, product.inner, strict=True)]
-    widths = {d: max(16, power_of_two(sizes.count(axes))) for d, axes in (("n", product.columns), *inner)}
-    rows, keys = (max(16, power_of_two(sizes.count(axes))) for axes in (product.rows, product.keys))
-    width = max(widths.values())
-    if dtype is DType.F32:
-        most = (64, 32) if width <= 64 and target.capability >= 90 else (32, 16)
-    else:
-        most = (64, 64) if width <= 64 else (64, 32)
-    m, r = min(most[0], rows), min(most[1], keys)
-    dims = (
-        TileDim("z", product.batch, 1),
-        TileDim("m", product.rows, m),
-        TileDim("n", product.columns, widths["n"]),
-        TileDim("r", product.keys, r),
-        *(TileDim(d, axes, widths[d]) for d, axes in inner),
+    """Blocks of rows and summed points, with whole rows of all operands."""
+    inner = tuple((d, p.node.inner) for d, p in zip(product.inner_dims, product.inner, strict=True))
+    return _blocks(
+        product, (("n", product.columns), *inner), dtype_of(kernel, product.other), gradient_tile, target, sizes
     )
-    blocks, block_bytes = -(-sizes.count(product.keys) // r), r * sum(widths.values()) * dtype.itemsize
-    stages = max(1, min(3, 2 * target.shared_bytes // (3 * block_bytes), blocks))
-    return TritonSchedule(dims, 8 if width > 128 else 4, stages, wide=sizes.wide)
+
+
+def _blocks(
+    parts: Attention | NestedProduct,
+    named: tuple[tuple[str, tuple[str, ...]], ...],
+    dtype: DType,
+    choose: Callable[[BlockCounts, Gpu], BlockTile],
+    target: Gpu,
+    sizes: _Sizes,
+) -> TritonSchedule:
+    """The schedule with the tile that `choose` returns; `named` are dimensions with whole rows."""
+    whole = tuple(TileDim(d, axes, max(16, power_of_two(sizes.count(axes)))) for d, axes in named)
+    widths = [d.block for d in whole]
+    batch, rows, keys = (sizes.count(axes) for axes in (parts.batch, parts.rows, parts.keys))
+    tile = choose(BlockCounts(batch, rows, keys, max(widths), sum(widths), dtype), target)
+    n, *inner = whole
+    dims = (
+        TileDim("z", parts.batch, 1),
+        TileDim("m", parts.rows, tile.m),
+        n,
+        TileDim("r", parts.keys, tile.r),
+        *inner,
+    )
+    return TritonSchedule(dims, tile.warps, tile.stages, wide=sizes.wide)
