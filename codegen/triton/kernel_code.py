@@ -25,8 +25,8 @@ _PREFIX = struct.Struct("<8sQ")
 class KernelCode:
     """One kernel. `parameters` are the types of its run-time arguments in Triton's spelling (`*fp32`, `i32`): buffers,
     then extents. A block has `num_warps` warps of 32 threads and `shared` bytes of shared memory. `code` is TTIR text
-    or a cubin, depending on `form`. `counters`: the last argument, which launches do not have, are
-    counters of the device: int32, up to `MOST_COUNTERS`, which are 0 before and after each launch.
+    or a cubin, depending on `form`. `counters`: the last argument, which launches do not have, are the device's
+    `MOST_COUNTERS` int32, which are 0 before and after each launch.
     """
 
     name: str

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...codegen.triton.cubin import read_resources
-from ...codegen.triton.kernel_code import KernelCode
+from ...codegen.triton.kernel_code import MOST_COUNTERS, KernelCode
 from ...codegen.triton.target import TARGETS, GpuTarget
 from ...ir.locks import ForkSafeLock
 from ..errors import device_failed
@@ -56,7 +56,8 @@ class CudaDevice(StreamedDevice):
         self.lost = ""
         self.idle_events: list[Any] = []
         self.unused: list[tuple[str, Any]] = []
-        self._pinning = ForkSafeLock()
+        self._pinning, self._counting = ForkSafeLock(), ForkSafeLock()
+        self._counters: Storage | None = None
         self._pinned_free: npt.NDArray[Any] = np.empty(0, np.uint8)
         self.ordinal = cuda.ok(self.driver.cuDeviceGet(number if ordinal is None else ordinal))
         self.context = cuda.ok(self.driver.cuDevicePrimaryCtxRetain(self.ordinal))
@@ -166,6 +167,14 @@ class CudaDevice(StreamedDevice):
         self.call("cuMemPoolTrimTo", self._pool, 0)
 
     # -- programs
+
+    @property
+    def counters(self) -> int:
+        """The address of the counters that kernels take (`KernelCode.counters`)."""
+        with self._counting:
+            if self._counters is None:
+                self._counters = self.allocate_zeroed(4 * MOST_COUNTERS)
+            return self._counters.address.value
 
     def load_code(self, code: bytes) -> Mapping[str, CudaKernel]:
         """See `Launcher`."""

@@ -1,22 +1,20 @@
 """Runs lists of launches on a GPU: the first run launches kernels one by one, later ones replay a CUDA graph.
 
 A launch takes its parameters from the words of its list, which stay at one place. The driver reads them when a kernel
-is launched, and when a node of a graph is made or changed. A graph has one node for each launch, after those that it
-depends on. In a run that has other words than the run before, such as addresses of new results, the nodes of these
-words are changed in place.
+is launched, and when a node of a graph is made or changed. A graph has one node for each launch, in a chain. In a run
+that has other words than the run before, such as addresses of new results, the nodes of these words are changed in
+place.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...codegen.records import COPY, FILL
-from ...codegen.triton.kernel_code import MOST_COUNTERS
 
 if TYPE_CHECKING:
     from ..launch_list import BoundLaunch, LaunchList
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
 
 _FEWEST = 3
 """The fewest launches that are replayed as a graph: starting a graph takes about as long as one launch."""
-
-_COUNTERS = 4
-"""The counters of a launch are a multiple of it: kernels take their address for a multiple of 16 bytes."""
 
 _DEVICE_MEMORY = "CU_MEMORYTYPE_DEVICE"
 
@@ -53,12 +48,12 @@ class Launches:
         self._begin = min((launch.first for launch in self._launches), default=0)
         self._end = max((launch.end for launch in self._launches), default=0)
         self._null = ctypes.c_int64(0)  # the parameters that Triton adds: memory that no kernel of ours uses
-        self._counters = _Counters(device, self._launches)
+        counted = any(isinstance(launch.kernel, CudaKernel) and launch.kernel.counters for launch in self._launches)
+        self._counters = ctypes.c_int64(device.counters if counted else 0)
         self._pointers = [self._parameters(launch) for launch in self._launches]
         self._calls = [self._call(launch, at) for launch, at in self.steps()]
         self._has_run = False
         self._graph: _Graph | None = None
-        self.edges = launches.edges
 
     def _parameters(self, launch: BoundLaunch) -> Any:
         """The addresses of the parameters of a kernel; a word holds each of them. None for copies and fills."""
@@ -68,7 +63,7 @@ class Launches:
         own = launch.end - launch.first
         added = [ctypes.addressof(self._null)] * (launch.kernel.parameters - own)
         if launch.kernel.counters:
-            added[0] = self._counters.take(launch)
+            added[0] = ctypes.addressof(self._counters)
         return (ctypes.c_void_p * launch.kernel.parameters)(*(first + 8 * i for i in range(own)), *added)
 
     def run(self) -> None:
@@ -139,28 +134,6 @@ class Launches:
         self._device.check(self._device.driver.cuGraphLaunch(executable, self._stream), self._program)
 
 
-class _Counters:
-    """Counters for the launches of a list that need some (`KernelCode.counters`). Each has its own: launches of a graph
-    can run at the same time."""
-
-    def __init__(self, device: CudaDevice, launches: Sequence[BoundLaunch]) -> None:
-        counted = [launch for launch in launches if isinstance(launch.kernel, CudaKernel) and launch.kernel.counters]
-        count = sum(map(self._count, counted))
-        self._memory = device.allocate_zeroed(4 * count) if count else None
-        self._addresses: list[ctypes.c_int64] = []
-        self._next = 0 if self._memory is None else self._memory.address.value
-
-    @staticmethod
-    def _count(launch: BoundLaunch) -> int:
-        return -(-min(launch.size, MOST_COUNTERS) // _COUNTERS) * _COUNTERS
-
-    def take(self, launch: BoundLaunch) -> int:
-        """The address of a word with the address of the next counters."""
-        self._addresses.append(ctypes.c_int64(self._next))
-        self._next += 4 * self._count(launch)
-        return ctypes.addressof(self._addresses[-1])
-
-
 class _Graph:
     """An executable graph of the launches, for the words `_made_for`. It does not run again after a run that failed, as
     the list does not: some nodes could have other words."""
@@ -170,9 +143,6 @@ class _Graph:
         self._steps = launches.steps()
         self._kernels = [None if at is None else self._kernel(launch, at) for launch, at in self._steps]
         self._nodes: list[Any] = []
-        self._before: dict[int, list[int]] = defaultdict(list)
-        for first, second in launches.edges():
-            self._before[second].append(first)
         graph = device.call("cuGraphCreate", 0)
         try:
             for number in range(len(self._steps)):
@@ -199,8 +169,8 @@ class _Graph:
         self._launches.replay(self._executable)
 
     def _add(self, graph: Any, number: int) -> Any:
-        """A node for a launch, after those that it depends on."""
-        before, context = [self._nodes[earlier] for earlier in self._before[number]], self._device.context
+        """A node for a launch, after the last one."""
+        before, context = self._nodes[-1:], self._device.context
         place, kernel, launch = (graph, before, len(before)), self._kernels[number], self._steps[number][0]
         if kernel is not None:
             return self._device.call("cuGraphAddKernelNode", *place, kernel)

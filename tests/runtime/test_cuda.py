@@ -136,10 +136,6 @@ def test_copies_and_zeros_are_nodes_of_a_graph(fake_cuda: FakeCuda) -> None:
     from mxforge.codegen.records import COPY, FILL
     from mxforge.runtime.launch_list import BoundLaunch, LaunchList
 
-    class InOrder(LaunchList):
-        def edges(self) -> list[tuple[int, int]]:
-            return [(0, 1), (1, 2)]
-
     source = storage_of(np.arange(1, LENGTH + 1, dtype=np.float32), gpu())
     first, second = (storage_of(np.full(LENGTH, 7, np.float32), gpu()) for _ in range(2))
     words = np.zeros(5, np.int64).data
@@ -149,7 +145,7 @@ def test_copies_and_zeros_are_nodes_of_a_graph(fake_cuda: FakeCuda) -> None:
         BoundLaunch(step, FILL, 8, 2, 3),
         BoundLaunch(step, COPY, 16, 3, 5),
     ]
-    work = InOrder(launches, words, SimpleNamespace(name="moves"))  # type: ignore[arg-type]
+    work = LaunchList(launches, words, SimpleNamespace(name="moves"))  # type: ignore[arg-type]
     for target in (first, second, first):
         at = target.address.value
         words[0], words[1], words[2], words[3], words[4] = at, source.address.value, at + 8, at + 32, at
