@@ -1,7 +1,8 @@
 """Runs lists of launches on a GPU: the first run launches kernels one by one, later ones replay a CUDA graph.
 
 A launch takes its parameters from the words of its list, which stay at one place. The driver reads them when a kernel
-is launched, and when a node of a graph is made or changed. A graph has one node for each launch, in a chain. In a run
+is launched, and when a node of a graph is made or changed. A graph has one node for each launch, in a chain: with the
+edges of the program alone, steps of networks took longer (docs/performance-notes.md). In a run
 that has other words than the run before, such as addresses of new results, the nodes of these words are changed in
 place.
 """

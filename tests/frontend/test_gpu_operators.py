@@ -11,7 +11,9 @@ from forms import applied
 from goldens import Golden, operator_goldens
 
 CONTROL_FLOW = ("_foreach", "_while_loop", "_cond")  # they take functions
-TOLERANCE = {2: 4e-3, 4: 2e-5, 8: 2e-5}  # by bytes of a float; the simulation uses NumPy for exp, log, ...
+TOLERANCE = {2: 4e-3, 4: 5e-5, 8: 2e-5}
+"""By bytes of a float. The simulation uses NumPy for exp, log, ...; CUDA's float32 power has an error of 4 units in the
+last place, of which `1 - 0.999 ** t` keeps few bits."""
 
 
 def first_calls() -> list[Golden]:
