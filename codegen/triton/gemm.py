@@ -8,7 +8,7 @@ from ...ir.kernel import Expr, Kernel, Load, Store, walk
 from ...ir.types import DType
 from .accesses import access
 from .expressions import Expressions, as_tensor
-from .operands import Contraction, axes_of, find_contraction
+from .operands import Contraction, axes_of, find_contraction, low_half
 from .schedule import TritonSchedule
 from .source import Source, Value
 from .split import WORK, define_part, last_arrival, part_range
@@ -32,7 +32,12 @@ def emit_gemm(kernel: Kernel, schedule: TritonSchedule, source: Source) -> None:
         tile.define_block("k", start, scalars=_varies_inside(tile, product, "k"))
         a = _operand(tile, product.lhs, product.dtypes[0], ("m", "k"))
         b = _operand(tile, product.rhs, product.dtypes[1], ("k", "n"))
-        _multiply(tile, product, a, b, total)
+        low = low_half(kernel, product.rhs)
+        if low is None:
+            _multiply(tile, product, a, b, total)
+        else:
+            b_low = _operand(tile, low, DType.F32, ("k", "n"))
+            source.line(f"{total} += _dot_halves({a}, {b}, {b_low})")
     tile.frame = ("m", "n")
     if not part:
         _epilogue(tile, product, total)

@@ -63,7 +63,7 @@ def gemm_tile(counts: Counts, target: Gpu, *, may_split: bool) -> GemmTile:
     """The tile of a product. `may_split`: programs can share sums."""
     tile = _full(counts, target) or _few(counts, target, may_split)
     m, n = (max(16, min(block, _power_of_two(count))) for block, count in _sides(tile, counts))
-    bytes_of_stage = (m + n) * tile.k * counts.itemsize
+    bytes_of_stage = (m + (2 * n if counts.itemsize == 4 else n)) * tile.k * counts.itemsize  # both halves of weights
     fitting = target.shared_bytes // bytes_of_stage
     steps = -(-counts.inner // (tile.k * tile.split))
     return GemmTile(m, n, tile.k, tile.warps, max(1, min(tile.stages, fitting, steps)), tile.split)

@@ -23,7 +23,14 @@ def _dot_float32(a, b):
     total = tl.dot(a_high, b - b_high, total, input_precision="tf32")
     return tl.dot(a_high, b_high, total, input_precision="tf32")
 """,
-    # As exact as the one above, with bfloat16 numbers: tensor cores take these also if they are contiguous along rows.
+    """
+def _dot_halves(a, b_high, b_low):
+    a_high = _high(a)
+    total = tl.dot(a - a_high, b_high, input_precision="tf32")
+    total = tl.dot(a_high, b_low, total, input_precision="tf32")
+    return tl.dot(a_high, b_high, total, input_precision="tf32")
+""",
+    # As exact as the ones above, with bfloat16 numbers: tensor cores take these also if they are contiguous along rows.
     """
 def _dot_bf16x6(a, b):
     a_high, b_high = a.to(tl.bfloat16), b.to(tl.bfloat16)

@@ -24,6 +24,9 @@ from ...ir.types import DType
 from .accesses import access, axis_names
 from .types import SHORT_FLOATS
 
+LOW = "_low"
+"""The name of a buffer of divided weights that has their lower halves ends with it; see `halves.py`."""
+
 
 class NoTensorCores(NotImplementedError):
     """Tensor cores cannot compute the contraction; the message is the reason."""
@@ -85,6 +88,14 @@ def find_contraction(kernel: Kernel) -> Contraction:
         columns=tuple(a for a in parallel if a in used[1] and a not in used[0]),
         inner=tuple(a for a in axis_names(kernel, AxisKind.REDUCE) if a in node.inner),
     )
+
+
+def low_half(kernel: Kernel, weights: Expr) -> Load | None:
+    """The load of the rest of each weight that `weights` loads; None if the weights are not divided."""
+    if not isinstance(weights, Load):
+        return None
+    low = f"{weights.buffer}{LOW}"
+    return replace(weights, buffer=low) if any(b.name == low for b in kernel.buffers) else None
 
 
 def axes_of(kernel: Kernel, expr: Expr) -> set[str]:

@@ -17,6 +17,7 @@ from ..emission import Emission, LaunchSpec, Packing
 from ..generalize import GeneralKernel, generalize
 from ..observe import observe_kernel
 from .emit import DIVISOR, TritonSource, emit_launches
+from .halves import HalvesPacking, with_halves
 from .images import KernelPacking, on_packed_image
 from .program_code import ProgramCode
 from .schedule import power_of_two, schedule_triton
@@ -49,11 +50,15 @@ class TritonEmitter:
             if general is not None:
                 return self._emit_general(general, aligned)
         kernel, packings = on_packed_image(kernel)
+        operands: tuple[int, ...] | None = None
+        if not packings and not options.dynamic:
+            schedule = schedule_triton(kernel, self.target, precision=options.precision)
+            kernel, packings, operands = with_halves(kernel, schedule, parameters)
         sources = self._emitted(kernel, aligned)
         first = sources[0]
         reason = first.schedule.fallback.removeprefix(f"kernel {kernel.name}: ")
         numbers = () if len(sources) > 1 else first.numbers
-        return Emission(_launches(sources), first.workspace(), packings, reason, extents=numbers)
+        return Emission(_launches(sources), first.workspace(), packings, reason, operands=operands, extents=numbers)
 
     def _emitted(self, kernel: Kernel, aligned: bool) -> tuple[TritonSource, ...]:
         """The sources of the launches of a kernel, which are kernels of the program from now on."""
@@ -117,6 +122,10 @@ class TritonEmitter:
         raise AssertionError("no Triton kernel computes a chain")
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:
+        if isinstance(packing, HalvesPacking):
+            source = packing.source()
+            self.kernels.add(source)
+            return LaunchSpec(source.name, source.programs(), 1)
         assert isinstance(packing, KernelPacking)
         (launch,) = _launches(self._emitted(packing.kernel, aligned=False))
         return launch

@@ -10,7 +10,9 @@ import pytest
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install mxforge[cuda]")
 
+from compiled import launches_of
 from contraction_kernels import ConvSpec, Extras, conv_kernel, gemm_kernel, weight_gradient_kernel
+from mxforge.codegen.driver import compile_graph
 from mxforge.codegen.triton.compile import compile_triton
 from mxforge.codegen.triton.emit import emit_triton
 from mxforge.codegen.triton.schedule import TritonSchedule, schedule_triton
@@ -19,6 +21,7 @@ from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.dialects.core.gradient import gradient_graph
 from mxforge.ir.graph import Graph
 from mxforge.ir.kernel import Buffer, Expr, Index, Kernel, Load, Scalar
+from mxforge.ir.program import PACK
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.types import DType, Layout
 from mxforge.passes.manager import Options
@@ -26,6 +29,7 @@ from mxforge.runtime.compile import executable_for
 from mxforge.runtime.devices import open_device
 from mxforge.runtime.storage import storage_of
 from rewriting import random_inputs, tensor
+from support.simulated_gpu import TARGET
 from support.triton_kernels import emitted, memory_dtype, relative_error, run_source
 
 Array = np.ndarray
@@ -107,6 +111,40 @@ def test_gradients_have_the_precision_of_their_block() -> None:
     assert x.grad is not None
     error = relative_error(x.grad.asnumpy(), y.asnumpy().astype(np.float64) @ w.asnumpy())
     assert ERRORS["tf32"] / 100 < error < ERRORS["tf32"]
+
+
+# -- divided weights
+
+
+@pytest.mark.usefixtures("simulated_gpus")
+@pytest.mark.parametrize("kind", ["dense", "convolution"])
+def test_weights_are_divided_once(kind: str) -> None:
+    """Parameters are; the results have the bits of those whose weights each kernel divides."""
+
+    def graph_of(parameter: bool) -> Graph:
+        b = CoreBuilder("net")
+        if kind == "dense":
+            x, w = b.input(tensor(37, 70)), b.input(tensor(45, 70), parameter=parameter)
+            return b.build([b.maximum(b.dot(x, w, (), (), (1,), (1,)), 0.0)])
+        x, w = b.input(tensor(1, 32, 6, 5)), b.input(tensor(24, 32, 3, 3), parameter=parameter)
+        return b.build([b.maximum(b.conv(x, w, (1, 1), ((1, 1), (1, 1))), 0.0)])
+
+    graph, plain = graph_of(True), graph_of(False)
+    program = compile_graph(graph, TARGET)
+    assert sum(launch.kind == PACK for launch in launches_of(program.prepare)) == 2
+    arrays = random_inputs(graph)
+    (found,), (expected,) = run_on_gpu(graph, arrays), run_on_gpu(plain, arrays)
+    assert relative_error(found, evaluate_graph(graph, arrays)[0]) <= 2e-6
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_other_weights_are_not_divided() -> None:
+    """Halves, and weights that are the left operand of a product or are not multiplied in the mode float32."""
+    for dtype, options in ((DType.F16, Options()), (DType.F32, Options(precision="tf32"))):
+        b = CoreBuilder("net")
+        x, w = b.input(tensor(37, 70, dtype=dtype)), b.input(tensor(45, 70, dtype=dtype), parameter=True)
+        program = compile_graph(b.build([b.dot(x, w, (), (), (1,), (1,))]), TARGET, options)
+        assert not any(launch.kind == PACK for launch in launches_of((*program.prepare, *program.steps)))
 
 
 # -- convolutions
