@@ -11,6 +11,7 @@ from ..ir.code_store import NO_STORE, CodeStore
 from ..ir.graph import Graph
 from ..ir.lazy_dataclass import dataclass
 from ..ir.program import HostFunction, Program
+from ..ir.symbolic import concrete
 from ..passes.manager import Context, Options, run_passes
 from ..passes.plan_memory import Sharing, share_memory
 from .assemble import Placement, assemble_placed
@@ -73,7 +74,7 @@ def _report(program: Program, context: Context, seconds: float) -> None:
     launches at 2; write the program to the dump."""
     if context.settings.debug >= 1:
         times = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in context.trace)
-        launches = f"{len(program.computations)} launches, arena {program.arena_bytes >> 10} KiB"
+        launches = f"{len(program.computations)} launches, arena {concrete(program.arena_bytes) >> 10} KiB"
         print(f"mxforge: compiled {program.name} in {1e3 * seconds:.1f} ms ({launches}; {times})", file=sys.stderr)
         for label, reason in program.fallbacks():
             print(f"mxforge: {label}: {reason}", file=sys.stderr)

@@ -33,6 +33,7 @@ if __name__ == "__main__":
 from compiled import TARGETS, compiled, run_program
 from differences import WRONG_IN_MXNET, other_result
 from goldens import Golden, Gradient, gradient_goldens, operator_goldens, swept_goldens, swept_gradients
+from mxforge.ir.settings import settings
 from mxforge.passes.manager import Options
 from recorded_gradients import differences, is_compared, on_cpu
 from sweeps import is_refused, together
@@ -106,6 +107,12 @@ def results(works: Sequence[Work], processes: int) -> Iterator[tuple[Work, list[
             process.join()
 
 
+def use_target(target: str) -> None:
+    """Compile for this target from now on, in this process and its children."""
+    os.environ.update(MXFORGE_TARGET=target, MXFORGE_COMPILE_PROCESSES="1")
+    settings.cache_clear()  # modules read them when they are imported
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("operators", nargs="*", help="only these")
@@ -114,7 +121,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
     if options.target:
-        os.environ.update(MXFORGE_TARGET=options.target, MXFORGE_COMPILE_PROCESSES="1")
+        use_target(options.target)
     warnings.simplefilter("ignore")
     chosen = [
         w for w in works(not options.any_extents) if not options.operators or w.name.split()[-1] in options.operators

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 from compiled import compiled
+from mxforge.codegen.dynamic import compile_dynamic
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph
 from mxforge.ir.manifest import program_from_bytes, program_to_bytes
 from mxforge.ir.printer import print_program
 from mxforge.ir.settings import settings
 from mxforge.ir.types import DType
+from mxforge.passes.manager import Options
+from mxforge.runtime.host.machine import host_target
 from rewriting import tensor
 
 pytest.importorskip("llvmlite.binding")
@@ -59,3 +62,18 @@ def test_contractions_in_a_branch_are_reported() -> None:
     zeros = other.build([other.full((3, 5), 0, left.type.dtype)])
     (chosen,) = b.cond(condition, product(DType.I32), zeros, *operands)
     assert [reason for _, reason in compiled(b.build([chosen])).fallbacks()] == [REASON]
+
+
+def test_programs_for_any_shapes_are_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    b = CoreBuilder("sorted")
+    graph = b.build([b.neg(b.sort(b.exp(b.input(tensor(5, 300))), 1)[0])])
+    monkeypatch.setenv("MXFORGE_DEBUG", "1")
+    settings.cache_clear()
+    try:
+        compile_dynamic(graph, host_target(2), Options(dynamic=True))
+    finally:
+        monkeypatch.undo()
+        settings.cache_clear()
+    assert "compiled sorted" in capsys.readouterr().err

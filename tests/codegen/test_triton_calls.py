@@ -19,11 +19,13 @@ from goldens import Gradient
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph
 from mxforge.ir.scalar import ReduceOp
+from mxforge.ir.settings import settings
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
 from random_graphs import joined_graphs
 from recorded_gradients import differences
 from recorded_samples import CALLS, GRADIENTS, TRAINED, parts
+from run_recorded_calls import use_target
 from sweeps import together
 
 Array = np.ndarray[Any, Any]
@@ -67,3 +69,14 @@ def test_reductions_over_no_elements(op: ReduceOp, static: bool) -> None:
     graph = b.build([b.mul(b.reduce(op, b.input(TensorType((3, 0), DType.F32)), (1,)), 3)])
     (found,) = run(graph, [np.empty((3, 0), np.float32)], Options(static_shape=static))
     np.testing.assert_array_equal(found, [0, 0, 0] if op is ReduceOp.ADD else [3, 3, 3])
+
+
+def test_all_recorded_calls_run_on_the_chosen_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MXFORGE_TARGET", "MXFORGE_COMPILE_PROCESSES"):
+        monkeypatch.setenv(name, "")
+    settings.cache_clear()
+    assert settings().target == "cpu"
+    use_target("gpu")
+    assert settings().target == "gpu"
+    monkeypatch.undo()
+    settings.cache_clear()
