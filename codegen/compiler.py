@@ -152,7 +152,9 @@ class KernelCompiler:
     def _primitive(self, node: Node) -> Step:
         """A primitive that no Kernel describes: a routine of the target, or else the primitive's own implementation."""
         operands = (*node.inputs, *node.outputs)
-        emission = self.emitter.emit_node(node, all(map(self.is_aligned, operands)))
+        first = self.sharing.resolve(node.outputs[0])
+        in_place = bool(node.inputs) and first == self.sharing.resolve(node.inputs[0])
+        emission = self.emitter.emit_node(node, all(map(self.is_aligned, operands)), in_place)
         if emission is None:
             return self._interpreted(node)
         return self._launched(node, emission, operands)

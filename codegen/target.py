@@ -51,9 +51,10 @@ class Emitter(Protocol):
         """
         ...
 
-    def emit_node(self, node: Node, aligned: bool) -> Emission | None:
+    def emit_node(self, node: Node, aligned: bool, in_place: bool) -> Emission | None:
         """The code of a primitive that no Kernel describes; its arguments are the operands and then the results.
-        `aligned` is as in `emit`. None if the target does not implement the primitive: then the host computes it.
+        `aligned` is as in `emit`. `in_place`: the first result replaces the first operand in its memory. None if
+        the target does not implement the primitive: then the host computes it.
         """
         ...
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 
-from ..ir.dialects.core import Concat, Constant, Fused, Relayout, Reshape, Slice
+from ..ir.dialects.core import Concat, Constant, Fused, Relayout, Reshape, Scatter, Slice
 from ..ir.graph import Graph, Node, Op, Value
 from ..ir.lazy_dataclass import dataclass
 from ..ir.once import once
@@ -55,7 +56,8 @@ class Sharing:
 
 
 def share_memory(graph: Graph) -> Sharing:
-    """Find results that are views of their operand, and pieces that can be computed inside their concatenation."""
+    """Find results that are views of their operand, pieces that can be computed inside their concatenation, and tensors
+    that scatters can change in place."""
     views: dict[Value, View] = {}
     for node in graph.nodes:
         view = view_of(node)
@@ -69,7 +71,25 @@ def share_memory(graph: Graph) -> Sharing:
         if concat is not None and node.outputs[0] not in prepared:
             positions = _place_pieces(graph, node, concat.axis, views, prepared, unstrided)
             placed.update((node.outputs[0], i) for i in positions)
+    scattered = _scattered_in_place(graph, views, prepared)
+    views.update(scattered)
+    prepared.difference_update(view.base for view in scattered.values())
     return Sharing(views, frozenset(prepared), frozenset(placed))
+
+
+def _scattered_in_place(graph: Graph, views: dict[Value, View], prepared: set[Value]) -> dict[Value, View]:
+    """The results of scatters into tensors that kernels compute and that nothing else reads, such as the zeros to which
+    a gradient adds rows: each run writes these, instead of a copy of prepared ones."""
+    reads = Counter([*(v for node in graph.nodes for v in node.inputs), *graph.outputs])
+    viewed = {view.base for view in views.values()}.union(views)
+    result: dict[Value, View] = {}
+    for node in graph.nodes:
+        x = node.inputs[0] if isinstance(node.op, Scatter) else None
+        if x is None or x.node is None or not isinstance(x.node.op, Fused) or x in viewed or reads[x] > 1:
+            continue
+        if x not in prepared or (len(x.node.inputs) == 0 and node.outputs[0] not in prepared):
+            result[node.outputs[0]] = View(x)
+    return result
 
 
 def view_of(node: Node) -> View | None:

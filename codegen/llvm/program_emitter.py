@@ -233,7 +233,7 @@ class LlvmEmitter:
 
     # -- primitives without a Kernel
 
-    def emit_node(self, node: Node, aligned: bool) -> Emission | None:
+    def emit_node(self, node: Node, aligned: bool, in_place: bool) -> Emission | None:
         from .routines.emit import emit_routine, has_routine
 
         if not has_routine(node.op):

@@ -37,7 +37,7 @@ class MlirEmitter:
     def nested(self) -> MlirEmitter:
         return self
 
-    def emit_node(self, node: Node, aligned: bool) -> Emission | None:
+    def emit_node(self, node: Node, aligned: bool, in_place: bool) -> Emission | None:
         """The function of a call. The host computes other primitives."""
         if not isinstance(node.op, Call):
             return None

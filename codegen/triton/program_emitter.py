@@ -100,13 +100,13 @@ class TritonEmitter:
         inner.is_nested = True
         return inner
 
-    def emit_node(self, node: Node, aligned: bool) -> Emission | None:
+    def emit_node(self, node: Node, aligned: bool, in_place: bool) -> Emission | None:
         """None for primitives without hand-written kernels (`routines/`)."""
         from .routines.emit import emit_routine
 
         options = self.context.options
         is_fixed = self.is_nested or (options.static_shape and not options.dynamic)
-        emitted = emit_routine(node, is_fixed, aligned)
+        emitted = emit_routine(node, is_fixed, aligned, in_place)
         if emitted is None:
             return None
         emission, sources = emitted

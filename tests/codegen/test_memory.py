@@ -96,3 +96,20 @@ def test_packed_copies_of_a_value_are_freed_after_each_step() -> None:
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(s).astype(np.float32) for s in ((40, 24), (24, 40))]
     check(b.build([b.dot(second, third, [], [], [1], [0])]), *arrays)
+
+
+def test_a_scatter_replaces_what_a_kernel_computes_for_it() -> None:
+    """Unless something else reads it. Views of the result are in the same memory."""
+    b = CoreBuilder("scattered")
+    x, rows, ids = (
+        b.input(TensorType((4, 3), DType.F32)),
+        b.input(TensorType((2, 3), DType.F32)),
+        b.input(TensorType((2, 1), DType.I32)),
+    )
+    alone, shared = b.neg(x), b.exp(x)
+    first, second = (b.scatter(v, ids, rows, "add", (0,)) for v in (alone, shared))
+    graph = b.build([b.tanh(b.reshape(first, (12,))), b.scatter(first, ids, rows, "set", (0,)), second, shared])
+    program = check(graph, numbers(4, 3) / 8, numbers(2, 3), np.array([[3], [1]], np.int32))
+    targets = [launch.arguments[3] for launch in program.launches if launch.kind == "scatter"]
+    sources = [launch.arguments[0] for launch in program.launches if launch.kind == "scatter"]
+    assert sum(a == b for a, b in zip(sources, targets, strict=True)) == 2, "the copy and the updates of the first one"

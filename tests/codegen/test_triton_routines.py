@@ -151,6 +151,7 @@ def test_scatters_of_all_operations_and_dtypes() -> None:
 def test_scatters_of_many_updates(static: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are sorted by merging, here for less updates than usual."""
     monkeypatch.setattr(scatter, "_COUNTED", 100)
+    monkeypatch.setattr(sort, "_COUNTED", 100)
     monkeypatch.setattr(sort, "_WIDTH", 64)
     cases = Cases()
     add_scatter(cases, cases.few((5,), DType.F32), (300,), (0,), "add")
@@ -170,6 +171,16 @@ def test_scatters_take_their_updates_in_order() -> None:
     for (row,), update in zip(indices, updates, strict=True):
         expected[row] += update
     assert_exact([found], [expected])
+
+
+def test_sums_of_rows_begin_in_place() -> None:
+    """The gradient of a lookup adds rows to zeros, which are not copied."""
+    cases = Cases()
+    zeros = cases.b.full((6, 3), 0, DType.F32)
+    ids, rows = np.array([[5], [1], [5]], np.int32), cases.few((3, 3), DType.F32)
+    cases.results.append(cases.b.scatter(zeros, cases.input(ids), cases.input(rows), "add", (0,)))
+    program = assert_runs_exactly(cases)
+    assert [launch.symbol for launch in program.launches if "copied" in launch.symbol] == []
 
 
 # -- cumulative operations
@@ -226,7 +237,7 @@ def add_sort(cases: Cases, shape: Sequence[int], axis: int, dtype: DType, descen
 def test_sorts(static: bool, descending: bool) -> None:
     """Rows of which a program has several, one or a part, and rows of several runs."""
     cases = Cases()
-    shapes = [((40, 7), 1), ((3, 4, 5), 1), ((1, 1), 0), ((2, 0), 0), ((2, 200), 1), ((90, 3), 0), ((2, 2500), 1)]
+    shapes = [((40, 7), 1), ((3, 4, 5), 1), ((1, 1), 0), ((2, 0), 0), ((2, 200), 1), ((90, 3), 0), ((2, 1100), 1)]
     for shape, axis in shapes[descending::2]:
         add_sort(cases, shape, axis, DType.F32, descending)
     assert_runs_exactly(cases, static)
@@ -269,7 +280,7 @@ def test_kernels_compile_without_spills(build: Any) -> None:
     else:
         add_maxima(cases, (2, 3, 17, 16), WINDOWS["overlapping"], DType.F32)
     (node,) = cases.graph().nodes
-    emitted = emit_routine(node, True, True)
+    emitted = emit_routine(node, True, True, False)
     assert emitted is not None
     for source in emitted[1]:
         assert compile_triton(source, SM90).resources.stack == 0, source.name

@@ -22,10 +22,12 @@ _ROUTINES: dict[type[Op], Callable[[Op, Launches], bool]] = {
 }
 
 
-def emit_routine(node: Node, is_fixed: bool, aligned: bool) -> tuple[Emission, list[TritonSource]] | None:
+def emit_routine(
+    node: Node, is_fixed: bool, aligned: bool, in_place: bool
+) -> tuple[Emission, list[TritonSource]] | None:
     """The launches of a primitive, and their kernels; None if it has no routine. See `Launches`."""
     emit = _ROUTINES.get(type(node.op))
-    launches = Launches([v.type for v in (*node.inputs, *node.outputs)], is_fixed, aligned)
+    launches = Launches([v.type for v in (*node.inputs, *node.outputs)], is_fixed, aligned, in_place)
     if emit is None or not emit(node.op, launches):
         return None
     return launches.emission(), launches.sources

@@ -35,11 +35,12 @@ class Memory:
 @dataclass
 class Launches:
     """`types` are those of the operands, then of the results. `is_fixed`: extents are written into the kernels.
-    `aligned`: as in `Emitter.emit`."""
+    `aligned` and `in_place` are as in `Emitter.emit_node`."""
 
     types: Sequence[TensorType]
     is_fixed: bool
     aligned: bool
+    in_place: bool
     sources: list[TritonSource] = field(default_factory=list[TritonSource])
     specs: list[LaunchSpec] = field(default_factory=list[LaunchSpec])
     workspace: int = 0

@@ -1,4 +1,4 @@
-"""Scatters: a copy of the tensor, a sort of the updates by their positions, then the updates of each position in order.
+"""Scatters: a copy of the tensor unless it changes in place, a sort of the updates, then the updates in order.
 
 No two programs write one element, so results do not depend on the order in which programs run.
 """
@@ -37,8 +37,9 @@ def emit_scatter(op: Op, launches: Launches) -> bool:
         return False
     if not x.size:
         return True
-    pointers = {"source_ptr": launches.memory(0), "result_ptr": launches.memory(3)}
-    launches.add("scatter", "copied", pointers, {"count": x.size}, {"BLOCK": _COPY}, -(-x.size // _COPY))
+    if not launches.in_place:
+        pointers = {"source_ptr": launches.memory(0), "result_ptr": launches.memory(3)}
+        launches.add("scatter", "copied", pointers, {"count": x.size}, {"BLOCK": _COPY}, -(-x.size // _COPY))
     if updates.size:
         _Updates(op, launches, groups, updates.size // groups, axes).add()
     return True

@@ -12,8 +12,10 @@ from ....ir.types import DType
 from ..schedule import power_of_two
 from .launches import Constant, Launches, Memory
 
-_WIDTH = 1024
-"""Elements that are sorted by counting: each is compared with all others. Longer rows are merged from such runs."""
+_COUNTED = 512
+"""Elements of rows that are sorted by counting: each is compared with all others."""
+_WIDTH = 256
+"""Elements of the runs, sorted by counting, of which longer rows are merged."""
 _SHORT = 64  # elements of rows of which a program sorts several
 _TILE = 4096  # comparisons at the same time in one row
 _SHORT_TILE = 1024  # in several rows
@@ -55,9 +57,9 @@ def add_sorted(launches: Launches, keys: Memory, count: int, length: int) -> Sor
     """Add launches that sort rows of `length` of the `count` keys, which can be overwritten."""
     rows = [SortedRows(launches.reserve(count, keys.dtype), launches.reserve(count, DType.I32))]
     _add_blocks(launches, keys, rows[0], count, length)
-    if length > _WIDTH:
+    width = _width(length)
+    if width < length:
         rows.append(SortedRows(keys, launches.reserve(count, DType.I32)))
-    width = _WIDTH
     while width < length:
         source, target = rows
         pointers = {"key_ptr": source.keys, "order_ptr": source.order}
@@ -69,14 +71,18 @@ def add_sorted(launches: Launches, keys: Memory, count: int, length: int) -> Sor
     return rows[0]
 
 
+def _width(length: int) -> int:
+    """Elements that are sorted by counting."""
+    return length if length <= _COUNTED else _WIDTH
+
+
 def _add_blocks(launches: Launches, keys: Memory, target: SortedRows, count: int, length: int) -> None:
     is_short = length <= _SHORT
     block = (_SHORT if is_symbolic(length) else power_of_two(length)) if is_short else 128
     own = (_SHORT_TILE if is_short else _TILE) // block
-    width = length if length <= _WIDTH else _WIDTH
     own_blocks = 1 if is_short else -(-length // own)
     programs = -(-count // own) if is_short else count // length * own_blocks
     pointers = {"key_ptr": keys, "sorted_ptr": target.keys, "order_ptr": target.order}
-    sizes = {"count": count, "length": length, "width": width, "own_blocks": own_blocks}
+    sizes = {"count": count, "length": length, "width": _width(length), "own_blocks": own_blocks}
     constants: dict[str, Constant] = {"SHORT": int(is_short), "ROWS": own, "BLOCK": block}
     launches.add("sort", "ranked_blocks", pointers, sizes, constants, programs)
