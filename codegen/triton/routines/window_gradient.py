@@ -11,7 +11,7 @@ from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType, TensorType
 from .launches import Launches
 
-_BLOCK = 512
+_BLOCK = 256
 _MOST_POINTS = (1 << 31) - 1  # that can be the maximum of a window: they are numbered in 32 bits
 _SLIDING = 3  # axes along which the kernels' windows slide
 
