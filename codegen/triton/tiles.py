@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ...ir.kernel import Kernel, Store
+from math import prod
+
+from ...ir.kernel import Affine, Kernel, Load, Store, walk
 from .expressions import Expressions
 from .rows import emit_chunks, has_parts, store_all
 from .schedule import TileDim, TritonSchedule
@@ -22,7 +24,23 @@ def emit_tile(kernel: Kernel, schedule: TritonSchedule, source: Source, phase: i
         return
     if reduced is not None:
         tile.define("r", f"tl.arange(0, R_BLOCK){'.to(tl.int64)' if schedule.wide else ''}")
+        _load_all(tile)
     store_all(tile, [stage for stage in kernel.stages if isinstance(stage, Store)])
+
+
+def _load_all(tile: Expressions) -> None:
+    """Load all operands of short rows before the first reduction, at which the threads wait for each other."""
+    elements = prod(d.block for d in tile.schedule.dims) // (32 * tile.schedule.num_warps)
+    loads = dict.fromkeys(e for s in tile.kernel.stages for e in walk(s.value) if isinstance(e, Load))
+    if elements * len(loads) > _HELD:
+        return
+    for load in loads:
+        if all(isinstance(i, Affine) for i in load.index):
+            tile.load(load)
+
+
+_HELD = 64
+"""The most registers of a thread for operands that are loaded in advance."""
 
 
 def _reduced(schedule: TritonSchedule) -> TileDim | None:
