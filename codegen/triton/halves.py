@@ -37,7 +37,7 @@ class HalvesPacking:
     def source(self) -> TritonSource:
         """The kernel that packs."""
         type = TensorType((self.count,), DType.F32)
-        launches = Launches((type, type), is_fixed=True, aligned=False)
+        launches = Launches((type, type), is_fixed=True, aligned=False, in_place=False)
         pointers = {"x": launches.memory(0), "y": launches.memory(1)}
         constants = {"LOW": int(self.low), "BLOCK": _BLOCK}
         launches.add("halves", "halve", pointers, {"count": self.count}, constants, -(-self.count // _BLOCK))
