@@ -31,7 +31,8 @@ class GemmTile:
 @dataclass(frozen=True, slots=True)
 class Counts:
     """The points of a product along its axes, the bytes of an element, and the innermost of the summed points, which
-    operands read one after the other: the channels of a convolution.
+    operands read one after the other: the channels of a convolution. `divided`: the right operand is divided weights.
+    `contiguous`: it is contiguous along the sum.
     """
 
     batch: int
@@ -40,6 +41,8 @@ class Counts:
     inner: int
     itemsize: int
     run: int
+    divided: bool = False
+    contiguous: bool = True
 
     def tiles(self, m: int, n: int) -> int:
         return self.batch * -(-self.rows // m) * -(-self.columns // n)
@@ -84,12 +87,22 @@ def _full(counts: Counts, target: Gpu) -> GemmTile | None:
     batch, rows, columns = counts.batch, counts.rows, counts.columns
     if batch * rows * columns < 0.7 * target.multiprocessors * 64 * 128:
         return None
-    if counts.itemsize == 4:  # its factors are split in registers, for which four warps have too few
-        wide = target.capability >= 90 and columns > 64 and counts.tiles(128, 128) >= 0.9 * target.multiprocessors
-        return GemmTile(128, 128 if wide else 64, counts.block, 8, 3)
+    if counts.itemsize == 4:
+        return _full_float32(counts, target)
     if rows >= 128 and columns >= 256 and counts.tiles(128, 256) >= 0.9 * target.multiprocessors:
         return GemmTile(128, 256, counts.block, 8, 3)
     return GemmTile(64, 128, counts.block, 4, 4) if columns > 64 else GemmTile(128, 64, counts.block, 4, 4)
+
+
+def _full_float32(counts: Counts, target: Gpu) -> GemmTile:
+    """The same for float32. Programs that divide factors in registers need many of them."""
+    if counts.divided:
+        wide = counts.columns > 64 and counts.run == counts.inner
+        return GemmTile(64, 128 if wide else 64, counts.block, 4, 3)
+    fills = counts.columns > 64 and counts.tiles(128, 128) >= 0.9 * target.multiprocessors
+    if fills and counts.contiguous and target.capability >= 90:
+        return GemmTile(128, 128, counts.block, 8, 3)
+    return GemmTile(64, 64, counts.block, 4, 3)
 
 
 def _few(counts: Counts, target: Gpu, may_split: bool) -> GemmTile:

@@ -21,7 +21,7 @@ from .gemm_tiles import Counts, exact_tile, gemm_tile
 from .gpu import Gpu
 from .memory_order import in_memory_order
 from .nested import NestedProduct, find_nested
-from .operands import Contraction, NoTensorCores, find_contraction, is_contiguous
+from .operands import Contraction, NoTensorCores, find_contraction, is_contiguous, low_half
 from .sizes import product, size
 
 _LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the part of a last block beyond them
@@ -54,7 +54,7 @@ class TritonSchedule:
 
     `group`: rows of GEMM tiles that run together to share columns in the L2 cache. `split`: programs that share the sum
     of a tile, or the parts of each row (`rows.py`). `precision`: of float32 products ("float32", "tf32", "bf16x3",
-    "exact"; see docs/gpu-target.md).
+    "exact"; see docs/gpu-target.md; "bf16x6" is float32 for operands that are not contiguous along the sum).
     `wide`: indices have 64 bits. `aligned`: every pointer is a multiple of 16 bytes.
     `divisible`: run-time extents that are multiples of 16. `plain`: the contraction runs as a plain sum.
     `fallback`: the reason, if tensor cores cannot compute it.
@@ -328,12 +328,16 @@ def _gemm(c: Contraction, target: Gpu, sizes: _Sizes, precision: str) -> TritonS
         c = c.swapped()
     batch, rows, columns, inner = (sizes.count(axes) for axes in (c.batch, c.rows, c.columns, c.inner))
     last = [chain for chain in chains(sizes.kernel) if chain[-1] in c.inner][-1:]
-    counts = Counts(batch, rows, columns, inner, c.dtypes[0].itemsize, sizes.count(*last) if last else inner)
+    run, divided = sizes.count(*last) if last else inner, low_half(sizes.kernel, c.rhs) is not None
+    contiguous = is_contiguous(sizes.kernel, c.rhs, c.inner)
+    counts = Counts(batch, rows, columns, inner, c.dtypes[0].itemsize, run, divided, contiguous)
     is_small = precision == "float32" and counts.products <= _SMALL_GEMM
     if c.dtypes[0] is DType.F32 and (is_small or precision == "exact"):
         tile, precision = exact_tile(counts), "exact"
     else:
         tile = gemm_tile(counts, target, may_split=sizes.is_known(*c.batch, *c.rows, *c.columns))
+    if precision == "float32" and c.dtypes[0] is DType.F32 and not contiguous:
+        precision = "bf16x6"
     parts = (("z", c.batch, 1), ("m", c.rows, tile.m), ("n", c.columns, tile.n), ("k", c.inner, tile.k))
     dims = tuple(TileDim(*part) for part in parts)
     return TritonSchedule(dims, tile.warps, tile.stages, 8, tile.split, precision, wide=sizes.wide)
