@@ -22,7 +22,7 @@ _MARGIN, _CHARACTER, _LINE = 16.0, 6.8, 16.0
 """Pixels: around the drawing, and the room of a character and of a line."""
 _COLOURS = {
     **dict.fromkeys((INPUT, OUTPUT), "#dbeafe"),
-    **dict.fromkeys(("contract", "chain"), "#fde68a"),
+    **dict.fromkeys(("attention", "contract", "chain"), "#fde68a"),
     **dict.fromkeys((COPY, FILL, "layout", "move", "pack"), "#e5e7eb"),
 }
 _OTHER = "#dcfce7"

@@ -23,6 +23,7 @@ _LABEL_WIDTH = 34
 _LEAST_AREA, _MOST_AREA = 12.0, 700.0
 _KINDS = (
     ("contract", "convolutions, products", "#1f77b4"),
+    ("attention", "attention", "#8c564b"),
     ("winograd", "convolutions by Winograd", "#17becf"),
     ("window", "windows (pooling)", "#2ca02c"),
     ("row", "reductions", "#9467bd"),
