@@ -11,6 +11,7 @@ import importlib
 import importlib.metadata
 import inspect
 import linecache
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from .kernel_code import KernelCode
 if TYPE_CHECKING:
     from .target import GpuTarget
 
+_FRAME = 16  # bytes of a stack frame that LLVM can leave in kernels that spill nothing
+_MOST_WARPS = 16
 _one_thread = ForkSafeLock()  # uses Triton in this process: it has tables that threads cannot share
 _calls = Section()  # of Triton, whose locks a forked child could inherit locked
 
@@ -52,8 +55,18 @@ def compile_kernel(source: TritonSource, target: GpuTarget) -> KernelCode:
         if target.form == "ttir":
             text = lower_to_ttir(source, target)
             return KernelCode(source.name, "ttir", parameters, warps, 0, text.encode(), counters)
-        compiled = compile_triton(source, target)
+        compiled = _without_spills(source, target)
+    warps = compiled.num_warps
     return KernelCode(source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin, counters)
+
+
+def _without_spills(source: TritonSource, target: Gpu) -> CompiledKernel:
+    """The kernel with the warps of its schedule, or with twice as many if it spills registers and then spills fewer."""
+    compiled, warps = compile_triton(source, target), source.schedule.num_warps
+    if compiled.resources.stack <= _FRAME or warps >= _MOST_WARPS:
+        return compiled
+    wider = compile_triton(replace(source, schedule=replace(source.schedule, num_warps=2 * warps)), target)
+    return min(compiled, wider, key=lambda kernel: kernel.resources.stack)
 
 
 def compile_triton(source: TritonSource, target: Gpu) -> CompiledKernel:

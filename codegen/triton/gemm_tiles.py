@@ -97,7 +97,7 @@ def _full(counts: Counts, target: Gpu) -> GemmTile | None:
 def _full_float32(counts: Counts, target: Gpu) -> GemmTile:
     """The same for float32. Programs that divide factors in registers need many of them."""
     if counts.divided:
-        wide = counts.columns > 64 and counts.run == counts.inner
+        wide = counts.columns > 64 and counts.run == counts.inner and target.capability >= 90
         return GemmTile(64, 128 if wide else 64, counts.block, 4, 3)
     fills = counts.columns > 64 and counts.tiles(128, 128) >= 0.9 * target.multiprocessors
     if fills and counts.contiguous and target.capability >= 90:

@@ -16,7 +16,7 @@ from contraction_kernels import gemm_kernel
 from mxforge.codegen.driver import compile_graph
 from mxforge.codegen.statistics import statistics
 from mxforge.codegen.triton import compile as compiling
-from mxforge.codegen.triton.compile import compile_triton
+from mxforge.codegen.triton.compile import compile_kernel, compile_triton
 from mxforge.codegen.triton.cubin import read_resources
 from mxforge.codegen.triton.emit import TritonSource, emit_triton
 from mxforge.codegen.triton.schedule import schedule_triton
@@ -44,6 +44,17 @@ def test_large_gemm_fits_the_machine(dtype: DType) -> None:
     assert compiled.resources.stack == 0
     assert compiled.resources.registers <= 65536 // (32 * compiled.num_warps)
     assert 48 << 10 < compiled.shared <= SM90.shared_bytes
+
+
+def test_kernels_that_spill_get_more_warps() -> None:
+    source = gemm_source(512, DType.F32)
+    dims = tuple(replace(d, block={"z": 1, "k": 32}.get(d.name, 128)) for d in source.schedule.dims)
+    schedule = replace(source.schedule, dims=dims, num_stages=2, split=1)
+    source = emit_triton(gemm_kernel((), 512, 512, 512, DType.F32), schedule)
+    assert compile_triton(source, SM90).resources.stack > 16
+    code = compile_kernel(source, SM90)
+    assert code.num_warps == 2 * schedule.num_warps
+    assert read_resources(code.code, code.name).stack <= 16
 
 
 def test_alignment_decides_the_width_of_copies() -> None:
