@@ -4,8 +4,8 @@
 
 Tests run in as many processes as the machine has processors, up to 16, each of which compiles the kernels of its tests:
 about four minutes at most. A test that breaks the GPU's context ends its process, and the others go on in a new one.
-Then the rows of the table (`gpu_rows/rows.py`) are measured one after another, mxforge and PyTorch each in a process of
-its own with a time limit; what fails is recorded as text, and the file is written anew after each row.
+Then the rows of the table (`gpu_rows/rows.py`) are measured one after another, mxforge and PyTorch in processes of
+their own, which rows of one kind share; what fails is recorded as text, and the file is written anew after each kind.
 `--gpus fake` does the same on the fake driver of the tests, with tiny sizes, where times mean nothing.
 """
 

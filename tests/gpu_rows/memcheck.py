@@ -23,7 +23,8 @@ def memcheck(seconds: float) -> dict[str, Any]:
     command = [tool, "--tool", "memcheck", "--error-exitcode", str(_FOUND_ERRORS), "--target-processes", "all"]
     command += [sys.executable, "-m", "pytest", "-q", "--gpus", "hardware", *(f"tests/{file}.py" for file in TESTS)]
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # as in hardware.py
-    output, error = run(command, seconds, environment)
+    lines, error = run(command, seconds, environment)
+    output = "".join(lines)
     return {"clean": not error, "error": error, "output": output.strip()[-1500:]}
 
 

@@ -1,7 +1,8 @@
-"""The rows of the hardware table on mxforge: `python -m gpu_rows.ours SPEC FOLDER SECONDS hardware|fake|cpu`.
+"""The rows of the hardware table on mxforge: `python -m gpu_rows.ours PARTS SECONDS hardware|fake|cpu`.
 
-SPEC is the JSON of a row (`rows.py`). The process prints a line for each measurement, and saves results in FOLDER. The
-last argument selects the device: a GPU, one of the fake driver, or the host, to compare networks without a GPU.
+PARTS is a JSON list of rows: {"spec": as in `rows.py`, "folder": where results are saved}. The process prints a line
+for each measurement, and one at the end of each row. The last argument selects the device: a GPU, one of the fake
+driver, or the host, to compare networks without a GPU.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from .timing import adam_shapes, attempt, initial_values, microseconds, random, save
+from .timing import adam_shapes, attempt, end_row, initial_values, microseconds, random, save
 
 Call = Callable[[], Any]
 _LOSSES = 3
 
 
-def main(text: str, folder: str, seconds: str, gpus: str, *_: str) -> None:
-    spec = json.loads(text)
+def main(text: str, seconds: str, gpus: str, *_: str) -> None:
     if gpus == "fake":
         _use_fake_driver()
     elif gpus == "cpu":
         _context.append(_mx().cpu())
-    attempt("mxforge", lambda: KINDS[spec["kind"]](spec, folder, float(seconds)))
+    for part in json.loads(text):
+        spec, folder = part["spec"], part["folder"]
+        attempt("mxforge", lambda spec=spec, folder=folder: KINDS[spec["kind"]](spec, folder, float(seconds)))
+        end_row()
 
 
 def _use_fake_driver() -> None:

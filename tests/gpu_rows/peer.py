@@ -1,6 +1,6 @@
-"""The rows of the hardware table on PyTorch: `python -m gpu_rows.peer SPEC FOLDER SECONDS cuda|cpu`.
+"""The rows of the hardware table on PyTorch: `python -m gpu_rows.peer PARTS SECONDS cuda|cpu`.
 
-SPEC is the JSON of a row (`rows.py`) and names the variants:
+PARTS is as in `ours.py`; each row names the variants:
 
     eager         calls of modules in inference mode; images and convolutions are channels-last
     graph         the same in a CUDA graph, with a copy of the input
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .timing import adam_shapes, attempt, initial_values, microseconds, random, save
+from .timing import adam_shapes, attempt, end_row, initial_values, microseconds, random, report, save
 from .torch_networks import network_of
 
 Call = Callable[[], Any]
@@ -212,14 +212,13 @@ class Peer:
         return microseconds(self.captured(call)[0], self.wait, self.seconds)
 
 
-def main(text: str, folder: str, seconds: str, device: str, *_: str) -> None:
-    try:
-        peer = Peer(json.loads(text), folder, float(seconds), device)
-    except ImportError:
-        print(json.dumps({"variant": "torch", "error": "no torch"}), flush=True)
-        return
-    print(json.dumps({"versions": {"torch": peer.torch.__version__}}), flush=True)
-    peer.run()
+def main(text: str, seconds: str, device: str, *_: str) -> None:
+    for part in json.loads(text):
+        try:
+            Peer(part["spec"], part["folder"], float(seconds), device).run()
+        except ImportError:
+            report("torch", error="no torch")
+        end_row()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Runs the rows of the hardware table: each framework of a row in a process of its own, with a time limit."""
+"""Runs the rows of the hardware table. Rows with the same environment share a process of each framework, because to
+start one takes seconds; a row that ends it or takes too long is an error, and the others go on in a new one."""
 
 from __future__ import annotations
 
@@ -8,12 +9,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -41,18 +44,38 @@ class Conditions:
     end: float
 
 
-def measure(row: Row, conditions: Conditions) -> dict[str, Any]:
-    """The results of a row as JSON."""
+@dataclass(frozen=True)
+class Part:
+    """What a process measures for a row; results are files in `folder`."""
+
+    row: Row
+    module: str
+    folder: str
+
+
+def measure(rows: Sequence[Row], conditions: Conditions) -> list[dict[str, Any]]:
+    """The results of rows as JSON, in order. The rows have the same environment (`_environment`)."""
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="gpu-row-") as folder:
-        ours = _lines(row, "ours", folder, conditions)
-        peers = _lines(row, "peer", folder, conditions) if conditions.variants else {}
-        for variant, result in peers.items():
-            if "us" in result and "us" in ours.get("mxforge", {}):
-                result["difference"] = _difference(Path(folder), variant)
+    with tempfile.TemporaryDirectory(prefix="gpu-rows-") as folder:
+        folders = [str(Path(folder, str(number))) for number in range(len(rows))]
+        for name in folders:
+            Path(name).mkdir()
+        ours = _lines([Part(*part) for part in zip(rows, ["ours"] * len(rows), folders, strict=True)], conditions)
+        peers: list[dict[str, dict[str, Any]]] = [{} for _ in rows]
+        if conditions.variants:
+            peers = _lines([Part(*part) for part in zip(rows, ["peer"] * len(rows), folders, strict=True)], conditions)
+        results = [_result(*row) for row in zip(rows, ours, peers, folders, strict=True)]
+    seconds = round((time.monotonic() - begin) / len(rows), 1)
+    return [{**result, "seconds": seconds} for result in results]
+
+
+def _result(row: Row, ours: dict[str, Any], peers: dict[str, dict[str, Any]], folder: str) -> dict[str, Any]:
+    for variant, result in peers.items():
+        if "us" in result and "us" in ours.get("mxforge", {}):
+            result["difference"] = _difference(Path(folder), variant)
     result = {"unit": row.unit, "goal": row.goal, "peer_h200": row.peer, **_valued(row, ours)}
     result = {**result, "peers": _valued(row, peers)}
-    return {**result, **_ratio(result), "seconds": round(time.monotonic() - begin, 1)}
+    return {**result, **_ratio(result)}
 
 
 def prepare(rows: Sequence[Row], conditions: Conditions, processes: int) -> float:
@@ -62,7 +85,7 @@ def prepare(rows: Sequence[Row], conditions: Conditions, processes: int) -> floa
 
     def once(row: Row, module: str) -> None:
         with tempfile.TemporaryDirectory(prefix="gpu-row-") as folder:
-            _lines(row, module, folder, conditions, seconds=0)
+            _lines([Part(row, module, folder)], conditions, seconds=0)
 
     with ThreadPoolExecutor(processes) as pool:
         parts = [(row, module) for module in ("peer", "ours") for row in rows if _compiles(row, module, conditions)]
@@ -84,52 +107,94 @@ def _variants(row: Row, conditions: Conditions) -> list[str]:
 
 
 def _lines(
-    row: Row, module: str, folder: str, conditions: Conditions, seconds: float | None = None
-) -> dict[str, dict[str, Any]]:
-    """What a process measured, by variant. An error is the result of a variant, or of "process" for all of them."""
-    fake = conditions.gpus == "fake"
-    spec = {**row.spec, **(row.tiny if fake else {}), "peers": _variants(row, conditions)}
-    limit = min(conditions.limit, conditions.end - time.monotonic())
-    if limit <= 0:
-        return {"process": {"error": "no time left"}}
+    parts: Sequence[Part], conditions: Conditions, seconds: float | None = None
+) -> list[dict[str, dict[str, Any]]]:
+    """What processes measured for each part, by variant. An error is the result of a variant, or of "process" for all
+    of them. The parts have one module."""
+    results: list[dict[str, dict[str, Any]]] = []
+    while len(results) < len(parts):
+        rest = parts[len(results) :]
+        limit = min(conditions.limit, conditions.end - time.monotonic())
+        if limit <= 0:
+            return [*results, *({"process": {"error": "no time left"}} for _ in rest)]
+        duration = conditions.seconds if seconds is None else seconds
+        lines, error = run(_command(rest, conditions, duration), limit, _environment(rest[0]))
+        own: list[dict[str, dict[str, Any]]] = [{}]
+        for line in filter(None, map(_read, lines)):
+            if "end" in line:  # of a row
+                own.append({})
+            elif "variant" in line:
+                own[-1][line.pop("variant")] = line
+        if len(own) > len(rest):
+            own.pop()
+        elif error:
+            own[-1]["process"] = {"error": error}
+        else:
+            own[-1]["process"] = {"error": "the process ended without a result"}
+        results += own
+    return results
+
+
+def _read(line: str) -> dict[str, Any] | None:
+    return json.loads(line) if line.startswith('{"') else None
+
+
+def _command(parts: Sequence[Part], conditions: Conditions, seconds: float) -> list[str]:
+    fake, module = conditions.gpus == "fake", parts[0].module
+    specs = [
+        {**part.row.spec, **(part.row.tiny if fake else {}), "peers": _variants(part.row, conditions)} for part in parts
+    ]
+    work = [{"spec": spec, "folder": part.folder} for spec, part in zip(specs, parts, strict=True)]
     device = {"ours": "fake" if fake else "hardware", "peer": "cpu" if fake else "cuda"}[module]
     python = sys.executable if module == "ours" else conditions.torch
-    duration = conditions.seconds if seconds is None else seconds
-    command = [python, "-m", f"gpu_rows.{module}", json.dumps(spec), folder, str(duration), device]
+    return [python, "-m", f"gpu_rows.{module}", json.dumps(work), str(seconds), device]
+
+
+def _environment(part: Part) -> dict[str, str]:
+    """The environment of a process: a first result has empty caches, and products are float32 unless a row is one of tf32."""
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
-    if spec["kind"] == "first":
-        environment |= {name: str(Path(folder) / name) for name in _EMPTY_CACHES}
-    if module == "ours" and spec.get("dtype") == "tf32":
+    if part.row.spec["kind"] == "first":
+        environment |= {name: str(Path(part.folder) / name) for name in _EMPTY_CACHES}
+    if part.module == "ours" and part.row.spec.get("dtype") == "tf32":
         environment["MXFORGE_MATMUL"] = "tf32"
-    output, error = run(command, limit, environment)
-    results = {}
-    for line in output.splitlines():
-        if line.startswith('{"variant"'):
-            result = json.loads(line)
-            results[result.pop("variant")] = result
-    return {**results, "process": {"error": error}} if error else results
+    return environment
 
 
-def run(command: Sequence[str], limit: float, environment: Mapping[str, str]) -> tuple[str, str]:
-    """(the output of a command, what is wrong with its end or ""). Its processes are killed after this time."""
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as log:
+def run(command: Sequence[str], limit: float, environment: Mapping[str, str]) -> tuple[list[str], str]:
+    """(the lines that a command prints, what is wrong with its end or ""). Its processes are killed if it prints no
+    line for this time."""
+    with tempfile.TemporaryFile("w+") as log:
         try:
             process = subprocess.Popen(
-                command, cwd=ROOT, env=dict(environment), stdout=output, stderr=log, text=True, start_new_session=True
+                command,
+                cwd=ROOT,
+                env=dict(environment),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
             )
         except OSError as error:
-            return "", f"cannot run {command[0]}: {error.strerror}"
+            return [], f"cannot run {command[0]}: {error.strerror}"
+        assert process.stdout is not None
+        lines: SimpleQueue[str] = SimpleQueue()
+        reader = threading.Thread(target=lambda: [*map(lines.put, process.stdout or ()), lines.put("")], daemon=True)
+        reader.start()
+        found: list[str] = []
         error = ""
         try:
+            while line := lines.get(timeout=limit):
+                found.append(line)
             process.wait(limit)
-        except subprocess.TimeoutExpired:
+        except (Empty, subprocess.TimeoutExpired):
             error = f"no end after {limit:.0f} s"
         _end(process)
-        output.seek(0)
+        reader.join()
+        process.stdout.close()
         log.seek(0)
         if not error and process.returncode:
             error = f"status {process.returncode}: {log.read().strip()[-700:]}"
-        return output.read(), error
+        return found, error
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -186,8 +251,17 @@ def _shown(result: Mapping[str, Any]) -> str:
 
 
 def measured(rows: Sequence[Row], conditions: Conditions) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The results of rows, one after another; each is printed."""
+    """The results of rows, a group of one environment after another; each is printed."""
+    for together in _groups(rows):
+        for row, result in zip(together, measure(together, conditions), strict=True):
+            print(summary(row.name, result), flush=True)
+            yield row.name, result
+
+
+def _groups(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows that share processes: a first result has its own."""
+    groups: dict[object, list[Row]] = {}
     for row in rows:
-        result = measure(row, conditions)
-        print(summary(row.name, result), flush=True)
-        yield row.name, result
+        key = row.name if row.spec["kind"] == "first" else (row.spec.get("dtype") == "tf32", row.spec["kind"])
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())

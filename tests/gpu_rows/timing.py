@@ -5,6 +5,7 @@ This file imports NumPy alone: PyTorch's process may run in another environment.
 
 from __future__ import annotations
 
+import gc
 import json
 import statistics
 import sys
@@ -63,6 +64,12 @@ def adam_shapes(layers: int, divisor: int = 1) -> list[tuple[int, ...]]:
 def report(variant: str, **result: Any) -> None:
     """Print the result of a variant."""
     print(json.dumps({"variant": variant, **result}), flush=True)
+
+
+def end_row() -> None:
+    """Print that the results of a row are complete, and free its memory."""
+    gc.collect()
+    print(json.dumps({"end": True}), flush=True)
 
 
 def attempt(variant: str, measure: Callable[[], dict[str, Any]]) -> None:

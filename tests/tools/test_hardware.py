@@ -60,20 +60,37 @@ def test_rows_are_selected_by_patterns() -> None:
 
 def test_a_row_of_another_kind_is_an_error_of_that_row() -> None:
     pytest.importorskip("triton")
-    result = table.measure(Row("other", "ms", {"kind": "other", "peers": ("eager",)}), conditions(variants=[]))
+    (result,) = table.measure([Row("other", "ms", {"kind": "other", "peers": ("eager",)})], conditions(variants=[]))
     assert result["mxforge"] == {"error": "KeyError: 'other'"} and "ratio" not in result
     assert "KeyError" in table.summary("other", result)
 
 
 def test_a_process_is_killed_after_its_time(tmp_path: Path) -> None:
     program = 'import time; print(\'{"variant": "eager"}\', flush=True); time.sleep(60)'
-    assert table.run([sys.executable, "-c", program], 2, {}) == ('{"variant": "eager"}\n', "no end after 2 s")
+    assert table.run([sys.executable, "-c", program], 2, {}) == (['{"variant": "eager"}\n'], "no end after 2 s")
     assert table.run([str(tmp_path / "none")], 2, {})[1].startswith("cannot run")
     assert table.run([sys.executable, "-c", "raise SystemExit('why')"], 9, {})[1] == "status 1: why"
 
 
+def test_a_row_that_ends_its_process_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows after it are measured by a new process."""
+    program = """
+import json, os, sys
+for part in json.loads(sys.argv[1]):
+    if part["spec"]["kind"] == "dies":
+        os._exit(3)
+    print('{"variant": "mxforge", "us": 1}', '{"end": true}', sep="\\n", flush=True)
+"""
+    command = table._command
+    monkeypatch.setattr(table, "_command", lambda *given: [sys.executable, "-c", program, command(*given)[3]])
+    rows = [Row(kind, "us", {"kind": kind, "peers": ()}) for kind in ("works", "dies", "works")]
+    results = table.measure(rows, conditions(variants=[]))
+    assert [result.get("mxforge", {}).get("us") for result in results] == [1, None, 1]
+    assert results[1]["process"]["error"].startswith("status 3")
+
+
 def test_no_process_starts_after_the_end() -> None:
-    result = table.measure(selected("copy")[0], conditions(end=time.monotonic()))
+    (result,) = table.measure(selected("copy"), conditions(end=time.monotonic()))
     assert result["process"] == {"error": "no time left"} == result["peers"]["process"]
 
 
