@@ -151,7 +151,7 @@ def _command(parts: Sequence[Part], conditions: Conditions, seconds: float) -> l
 
 
 def _environment(part: Part) -> dict[str, str]:
-    """The environment of a process: a first result has empty caches, and products are float32 unless a row is one of tf32."""
+    """The environment of a process: a first result has empty caches, and rows of tf32 let products round."""
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
     if part.row.spec["kind"] == "first":
         environment |= {name: str(Path(part.folder) / name) for name in _EMPTY_CACHES}
