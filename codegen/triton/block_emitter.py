@@ -6,6 +6,7 @@ from ...ir.kernel import Contract, Expr, Kernel, Load, dtype_of
 from ...ir.types import DType
 from .expressions import Expressions, as_tensor
 from .gemm import FLOAT32
+from .operands import is_contiguous
 from .schedule import TritonSchedule
 from .source import Source, Value
 from .tiles import program_count
@@ -45,13 +46,17 @@ class BlockEmitter:
         a, b = self.operand("left", left, ("m", dim)), self.operand("right", right, (dim, "r"))
         both = frozenset(BLOCK)
         product = self.source.let("product", "tl.zeros((M_BLOCK, R_BLOCK), tl.float32)", both)
-        self.add_product(dtype_of(self.kernel, right), a, b, product)
+        self.add_product(right, node.inner, a, b, product)
         self.tile.frame = BLOCK
         self.source.remember(node, Value(product, both, node.dtype))
 
-    def add_product(self, dtype: DType, left: str, right: str, total: str) -> None:
-        """Add the product of two blocks of this dtype to the sum."""
-        text = FLOAT32[self.schedule.precision] if dtype is DType.F32 else "{total} = tl.dot({a}, {b}, {total})"
+    def add_product(self, expr: Expr, summed: tuple[str, ...], left: str, right: str, total: str) -> None:
+        """Add the product of two blocks to the sum; `expr` is the right operand, and `summed` are the axes of the
+        sum."""
+        precision, text = self.schedule.precision, "{total} = tl.dot({a}, {b}, {total})"
+        if dtype_of(self.kernel, expr) is DType.F32:
+            is_moved = precision == "float32" and not is_contiguous(self.kernel, expr, summed)
+            text = FLOAT32["bf16x6" if is_moved else precision]
         self.source.line(text.format(a=left, b=right, total=total))
 
     def operand(self, name: str, expr: Expr, frame: tuple[str, str]) -> str:

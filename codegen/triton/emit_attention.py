@@ -50,7 +50,7 @@ class _Emitter(BlockEmitter):
             weight = self._changed(weight, dtype)
             values = self.operand("values", last.rhs, ("r", "n"))
             source.line(f"{acc} = {acc} * {shrink}[:, None]")
-            self.add_product(dtype, weight, values, acc)
+            self.add_product(last.rhs, last.inner, weight, values, acc)
             source.line(f"{top} = {highest}")
         self._store(acc, top, total)
 

@@ -26,7 +26,8 @@ def emit_nested(kernel: Kernel, product: NestedProduct, schedule: TritonSchedule
         computed = emitter.inside(as_tensor(tile.value(product.computed)).text, "0.0")
         other = emitter.operand("other", product.other, ("r", "n"))
         dtype = dtype_of(kernel, product.other)
-        emitter.add_product(dtype, computed if dtype is DType.F32 else f"{computed}.to({NAMES[dtype]})", other, acc)
+        computed = computed if dtype is DType.F32 else f"{computed}.to({NAMES[dtype]})"
+        emitter.add_product(product.other, product.keys, computed, other, acc)
     tile.frame = RESULT
     both = frozenset(RESULT)
     source.remember(product.last, Value(acc, both, product.last.dtype))
