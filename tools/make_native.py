@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from ..runtime.atomic import write_atomically
-from ..runtime.host.native_objects import OBJECTS, POOL, PYTHON_CALLS, object_file
+from ..runtime.host.native_objects import CUDA_LAUNCHES, OBJECTS, POOL, PYTHON_CALLS, object_file
 
 SOURCES = OBJECTS.parent / "native"
 MACHINES = ("x86_64", "aarch64")
@@ -80,7 +80,7 @@ def write_objects() -> None:
     objects = {
         object_file(name, machine): compile_source(name, machine)
         for machine in MACHINES
-        for name in (POOL, PYTHON_CALLS)
+        for name in (POOL, PYTHON_CALLS, CUDA_LAUNCHES)
     }
     for file, data in objects.items():
         write_atomically(file, data)

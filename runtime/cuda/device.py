@@ -25,6 +25,7 @@ from ..streamed_device import StreamedDevice
 from . import driver as cuda
 from .launches import CudaKernel
 from .memory import DeviceMemory, UnpooledMemory
+from .native import driver_functions
 from .pool_settings import read_pool_settings
 from .stream import CudaStream
 
@@ -64,6 +65,7 @@ class CudaDevice(StreamedDevice):
         self._target = self._make_target()
         self._pool = self._make_pool(_KEPT if settings.is_pooled else 0)
         self.memory = (DeviceMemory if settings.is_pooled else UnpooledMemory)(self, settings)
+        self.functions = driver_functions(self.driver)
         super().__init__(self.name, self._make_stream())
 
     def _make_target(self) -> GpuTarget:

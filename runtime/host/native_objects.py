@@ -10,7 +10,7 @@ from pathlib import Path
 OBJECTS = Path(__file__).parent / "objects"
 """The objects of the package, for all processors of an architecture that mxforge supports."""
 
-POOL, PYTHON_CALLS = "pool", "python_calls"
+POOL, PYTHON_CALLS, CUDA_LAUNCHES = "pool", "python_calls", "cuda_launches"
 """The names of the objects. Only `PYTHON_CALLS` calls functions of Python; it needs `POOL`."""
 
 

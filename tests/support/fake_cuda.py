@@ -15,12 +15,12 @@ import ctypes
 import os
 import threading
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from .fake_cuda_graphs import FakeGraphs
+from .fake_cuda_native import NATIVE
 from .fake_cuda_objects import (
     ATTRIBUTES,
     Context,
@@ -31,6 +31,7 @@ from .fake_cuda_objects import (
     CUmemorytype,
     CUmemPool_attribute,
     CUresult,
+    Function,
     Handle,
     Marker,
     Refused,
@@ -71,6 +72,7 @@ class FakeCuda(FakeGraphs):
         self._current = threading.local()
         self._process = 0
         self._pinned: dict[int, Any] = {}
+        self._native: list[Any] = []  # keeps native functions
 
     def CUmemAccessDesc(self) -> Struct:
         return Struct(location=Struct(type=0, id=-1), flags=0)
@@ -97,6 +99,17 @@ class FakeCuda(FakeGraphs):
     def context(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The current context of this thread."""
         return getattr(self._current, "context", None)
+
+    def cuGetProcAddress(self, symbol: bytes, cudaVersion: int, flags: int) -> tuple[Any, ...]:
+        """The address of a native function that calls the one of this class."""
+        name = symbol.decode()
+        prototype, convert = NATIVE[name]
+
+        def called(*arguments: int) -> int:
+            return int(getattr(self, name)(*convert(*arguments))[0])
+
+        self._native.append(function := prototype(called))
+        return CUresult(0), ctypes.cast(function, ctypes.c_void_p).value, 0
 
     def live(self, number: int = 0) -> dict[str, int]:
         """The number of handles of each kind that exist, and of blocks."""
@@ -324,7 +337,7 @@ class FakeCuda(FakeGraphs):
     @driver_call
     def cuModuleGetFunction(self, hmod: Any, name: bytes) -> Any:
         require(isinstance(name, bytes), CUresult.CUDA_ERROR_NOT_FOUND)
-        return SimpleNamespace(name=name.decode(), module=hmod, function=hmod.function, shared=48 << 10)
+        return Function(name=name.decode(), module=hmod, function=hmod.function, shared=48 << 10)
 
     @driver_call
     def cuFuncSetAttribute(self, hfunc: Any, attrib: CUfunction_attribute, value: int) -> None:

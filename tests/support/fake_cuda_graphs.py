@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fake_cuda_objects import Context, Handle, Stream, Work, copying, driver_call, filling, require
+from .fake_cuda_objects import Context, Handle, Node, Stream, Work, copying, driver_call, filling, require
 
 
 class FakeGraphs:
@@ -27,13 +27,13 @@ class FakeGraphs:
 
     def _add(self, graph: Any, dependencies: list[Any], count: int, work: Work) -> object:
         require(len(dependencies) == count and all(node in graph.nodes for node in dependencies))
-        node = object()
+        node = Node()
         graph.nodes[node] = (work, tuple(dependencies))
         return node
 
     def _of(self, params: Any) -> Work:
         """The work of a node, with the parameters of this moment."""
-        fields = vars(params)
+        fields = dict(vars(params))
         if "func" in fields:
             require([fields[f"{a}Dim{b}"] for a in ("grid", "block") for b in "YZ"] == [1] * 4)
             numbers = params.gridDimX, params.blockDimX, params.sharedMemBytes, params.kernelParams

@@ -8,13 +8,15 @@ from collections.abc import Callable
 from enum import IntEnum
 from functools import wraps
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from .simulated_memory import SimulatedMemory
 from .ttir import TtirFunction
 
+_SOURCE, _TARGET = 48 // 8, 136 // 8  # of the addresses in CUDA_MEMCPY3D
 _WINDOW = 0x0100_0000_0000  # between the memories of two devices
 
 
@@ -71,11 +73,49 @@ class Refused(Exception):
         self.code = code
 
 
-class Struct(SimpleNamespace):
-    """A structure of parameters."""
+class Numbered:
+    """An object that native code knows by a number."""
+
+    def __int__(self) -> int:
+        _numbered[id(self)] = self
+        return id(self)
 
 
-class Handle:
+_numbered: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+def numbered(number: int) -> Any:
+    """The object with a number of `Numbered`; None for another number."""
+    return _numbered.get(number)
+
+
+class Struct(Numbered, SimpleNamespace):
+    """A structure of parameters. Native code changes the addresses of copies and fills in its memory."""
+
+    def getPtr(self) -> int:
+        self.memory = (ctypes.c_int64 * 32)()
+        self.numbers[ctypes.addressof(self.memory)] = self
+        return ctypes.addressof(self.memory)
+
+    numbers: ClassVar[WeakValueDictionary[int, Any]] = WeakValueDictionary()
+
+    def read_memory(self) -> None:
+        """Take the addresses that native code has written."""
+        if "dstDevice" in vars(self):
+            self.srcDevice, self.dstDevice = self.memory[_SOURCE], self.memory[_TARGET]
+        elif "dst" in vars(self):
+            self.dst = self.memory[0]
+
+
+class Function(Numbered, SimpleNamespace):
+    """A function of a module."""
+
+
+class Node(Numbered):
+    """A node of a graph."""
+
+
+class Handle(Numbered):
     """An object of the driver. `kind` is in `live()` until it is destroyed."""
 
     def __init__(self, kind: str, context: Context, **fields: Any) -> None:
@@ -89,7 +129,7 @@ class Handle:
         self.context.live[kind] -= 1
 
 
-class Context:
+class Context(Numbered):
     """The primary context of a device."""
 
     def __init__(self, number: int) -> None:

@@ -21,7 +21,7 @@ from mxforge.codegen.llvm import pool as numbers
 from mxforge.runtime.device import DeviceError
 from mxforge.runtime.host.loader import LoadedObject, load_object, resolve_libc
 from mxforge.runtime.host.machine import host_target
-from mxforge.runtime.host.native_objects import OBJECTS, POOL, PYTHON_CALLS, native_object, object_file
+from mxforge.runtime.host.native_objects import CUDA_LAUNCHES, OBJECTS, POOL, PYTHON_CALLS, native_object, object_file
 from mxforge.runtime.host.threads import ThreadPool
 from mxforge.tools import make_native
 from mxforge.tools.make_native import DIGEST_SECTION, MACHINES, SOURCES, CompilerMissing, compile_source, source_digest
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.any_processor
 
 ROOT = Path(__file__).resolve().parents[3]
 STRESS = Path(__file__).with_name("pool_stress.c")
-NAMES = (POOL, PYTHON_CALLS)
+NAMES = (POOL, PYTHON_CALLS, CUDA_LAUNCHES)
 MACHINE = host_target().triple.partition("-")[0]
 C_LIBRARY = {
     *("pthread_create", "pthread_join", "pthread_setaffinity_np", "pthread_sigmask", "sigfillset"),
@@ -80,6 +80,13 @@ def test_the_pool_needs_only_the_c_library(machine: str) -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_calls_from_python_need_the_pool_and_pythons_stable_interface(machine: str) -> None:
     assert undefined(read_object(native_object(PYTHON_CALLS, machine))) == PYTHON | {numbers.RUN}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_launches_on_cuda_need_nothing(machine: str) -> None:
+    found = read_object(native_object(CUDA_LAUNCHES, machine))
+    assert undefined(found) == set()
+    assert defined(found) == {"mxf_cuda_start", "mxf_cuda_replay"}
 
 
 def test_numbers_are_those_of_the_c_header() -> None:
