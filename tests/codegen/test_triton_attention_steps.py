@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -43,16 +45,19 @@ def step(net: mx.gluon.HybridBlock, inputs: list[np.ndarray], ctx: mx.Context) -
         y = net(*arrays)
         loss = (y * y * y).sum()
     loss.backward()
-    return [y.asnumpy(), *(x.grad.asnumpy() for x in trained), *(p.grad().asnumpy() for p in parameters)]
+    results: list[Any] = [y, *(x.grad for x in trained), *(p.grad() for p in parameters)]
+    return [x.asnumpy() for x in results]
 
 
 @pytest.mark.parametrize("name", ["layer", "dropout"])
 def test_step(name: str) -> None:
     rng = np.random.default_rng(1)
     if name == "layer":
-        net, inputs = Layer(24, 3, 40), [rng.standard_normal((2, 20, 24)).astype(np.float32)]
+        net: Any = Layer(24, 3, 40)
+        inputs: list[Any] = [rng.standard_normal((2, 20, 24)).astype(np.float32)]
     else:
-        net, inputs = Dropped(), [rng.standard_normal((3, 20, 8)).astype(np.float32) for _ in range(3)]
+        net = Dropped()
+        inputs = [rng.standard_normal((3, 20, 8)).astype(np.float32) for _ in range(3)]
         inputs.append(np.full((3, 20), 7, np.int32))
     for x, expected in zip(step(net, inputs, mx.gpu(0)), step(net, inputs, mx.cpu()), strict=True):
         np.testing.assert_allclose(x, expected, 1e-4, 1e-4 * np.abs(expected).max())

@@ -129,7 +129,7 @@ def test_arguments_follow_the_kernel() -> None:
         ("columns", "i64"),
     )
     assert source.divisible == {"x0_ptr", "x1_ptr", "y0_ptr", "columns"}
-    block = dict(source.constants)["X_BLOCK"]
+    block = int(dict(source.constants)["X_BLOCK"])
     assert source.programs({"rows": 7, "columns": 1000}) == -(-7000 // block)
     assert source.programs({"rows": 0, "columns": 1000}) == 0
 

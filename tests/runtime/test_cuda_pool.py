@@ -10,6 +10,7 @@ import pytest
 from mxforge.runtime.cuda.pool_settings import PoolSettings, read_pool_settings
 from mxforge.runtime.devices import open_device
 
+pytestmark = pytest.mark.any_processor
 KIB, MIB = 1 << 10, 1 << 20
 
 

@@ -18,7 +18,7 @@ from mxforge.runtime.storage import Storage, as_numpy, copy_between, storage_of
 from rewriting import tensor
 from support.simulated_stream import SimulatedStream
 
-pytestmark = pytest.mark.usefixtures("simulated_gpus")
+pytestmark = [pytest.mark.usefixtures("simulated_gpus"), pytest.mark.any_processor]
 nd = mx.nd
 LENGTH = 8
 
