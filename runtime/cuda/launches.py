@@ -71,6 +71,7 @@ class Launches:
         return (ctypes.c_void_p * launch.kernel.parameters)(*(first + 8 * i for i in range(own)), *added)
 
     def _fill_native(self) -> None:
+        """Describe the launches to the native code. A launch of kind 0 is a kernel."""
         native, device = self.native, self._device
         native.driver, native.stream = ctypes.addressof(device.functions), int(self._stream)
         native.context, native.words, native.launches = int(device.context), _address(self.words), len(self._launches)
@@ -138,12 +139,11 @@ class _Graph:
 
     def __init__(self, device: CudaDevice, launches: Launches) -> None:
         self._device, self._launches = device, launches
-        self._steps = launches.steps()
         self._nodes: list[Any] = []
         self._parameters: list[Any] = []
         graph = device.call("cuGraphCreate", 0)
         try:
-            for launch, pointers in self._steps:
+            for launch, pointers in launches.steps():
                 self._nodes.append(self._add(graph, launch, pointers))
             self._executable = device.call("cuGraphInstantiate", graph, 0)
         except BaseException:

@@ -11,9 +11,9 @@ from forms import applied
 from goldens import Golden, operator_goldens
 
 CONTROL_FLOW = ("_foreach", "_while_loop", "_cond")  # they take functions
-TOLERANCE = {2: 4e-3, 4: 5e-5, 8: 2e-5}
-"""By bytes of a float. The simulation uses NumPy for exp, log, ...; CUDA's float32 power has an error of 4 units in the
-last place, of which `1 - 0.999 ** t` keeps few bits."""
+TOLERANCE = {2: 4e-3, 4: 2e-5, 8: 2e-5}  # by bytes of a float; the simulation uses NumPy for exp, log, ...
+LOOSER = {"ftml_update": 5e-5}
+"""CUDA's float32 power has an error of up to 4 units in the last place, and `1 - 0.999 ** t` keeps few of its bits."""
 
 
 def first_calls() -> list[Golden]:
@@ -31,10 +31,10 @@ def outputs(golden: Golden, context: mx.Context) -> list[Any]:
     return [*(found if isinstance(found, list | tuple) else [found]), *operands]
 
 
-def agree(x: np.ndarray, y: np.ndarray) -> bool:
+def agree(op: str, x: np.ndarray, y: np.ndarray) -> bool:
     if (x.shape, x.dtype) != (y.shape, y.dtype):
         return False
-    limit = TOLERANCE[x.dtype.itemsize] if x.dtype.kind == "f" else 0
+    limit = max(TOLERANCE[x.dtype.itemsize], LOOSER.get(op, 0)) if x.dtype.kind == "f" else 0
     return np.allclose(x, y, limit, limit, equal_nan=x.dtype.kind == "f")
 
 
@@ -44,4 +44,4 @@ def test_operator(golden: Golden) -> None:
     expected, found = outputs(golden, mx.cpu()), outputs(golden, mx.gpu(0))
     assert {str(y.context) for y in found} == {"gpu(0)"}
     for x, y in zip(expected, found, strict=True):
-        assert agree(x.asnumpy(), y.asnumpy()), f"{x.asnumpy()} and {y.asnumpy()}"[:2000]
+        assert agree(golden.op, x.asnumpy(), y.asnumpy()), f"{x.asnumpy()} and {y.asnumpy()}"[:2000]
