@@ -39,6 +39,7 @@ else:
 
 _POLL_SECONDS = 0.001
 _CLOSED_SECONDS = 0.1
+_LONGEST_HELD_SECONDS = 0.02
 
 
 class ForkSafeLock(RLock):
@@ -118,16 +119,31 @@ def _before() -> None:
 
 def _become_quiet(seconds: float) -> bool:
     """Close all sections and wait for this time at most. Returns True if no other thread is busy; then none can begin
-    an import either."""
+    an import either.
+
+    A thread that imports without pause is not busy for moments only, between two imports. So the next one must not
+    begin for a while, and then all can go on for as long, since an import can need others.
+    """
     _forking.acquire()
     end = time.monotonic() + seconds
+    held = _POLL_SECONDS
     while time.monotonic() < end:
         import_lock.hold()
-        if not any(busy() for busy in _busy):
+        if _is_quiet_within(held):
             return True
         import_lock.let_go()
-        time.sleep(_POLL_SECONDS)
+        time.sleep(held)
+        held = min(2 * held, _LONGEST_HELD_SECONDS)
     return False
+
+
+def _is_quiet_within(seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while any(busy() for busy in _busy):
+        if time.monotonic() > end:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
 
 
 def _after() -> None:

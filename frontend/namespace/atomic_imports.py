@@ -100,12 +100,19 @@ def import_atomically(name: str) -> ModuleType:
 
 
 def _others_import() -> bool:
-    """True if another thread is importing a module of `_awaited`. Python has no public interface for this. A thread can
-    hold a lock without importing: Ctrl-C interrupted it."""
+    """True if another thread is importing a module of `_awaited`. Python has no public interface for this.
+
+    A module's lock exists while a thread imports it. It has no owner while a thread is about to acquire it or has just
+    released it. The thread then holds an inner lock, which would stay locked in a forked child. An owner need not be
+    importing: Ctrl-C interrupted it.
+    """
     me = get_ident()
     for name, reference in tuple(_bootstrap._module_locks.items()):  # type: ignore[attr-defined]
         lock = reference() if name.partition(".")[0] in _awaited else None
-        if lock is not None and lock.owner not in (None, me) and is_importing(lock.owner):
+        if lock is None or (owner := lock.owner) == me:
+            continue
+        threads = tuple(sys._current_frames()) if owner is None else (owner,)  # pyright: ignore[reportPrivateUsage]
+        if any(is_importing(thread) for thread in threads if thread != me):
             return True
     return False
 

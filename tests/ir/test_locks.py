@@ -230,6 +230,44 @@ def test_no_import_begins_while_a_process_forks() -> None:
     assert in_a_child(IMPORTS) == 0
 
 
+# A thread imports and pauses at each line where Python acquires or releases a module's lock.
+SLOW_IMPORTS = """
+import os, signal, sys, tempfile, threading, time
+import mxforge
+from mxforge.frontend.namespace import atomic_imports
+atomic_imports._awaited.add("slow")
+folder = tempfile.mkdtemp()
+sys.path.insert(0, folder)
+with open(f"{folder}/slow.py", "w") as file:
+    file.write("value = 1")
+def pause(frame, event, argument):
+    code = frame.f_code
+    if code.co_filename != "<frozen importlib._bootstrap>" or code.co_name not in ("acquire", "release"):
+        return None
+    time.sleep(0.001)
+    return pause
+def work():
+    sys.settrace(pause)
+    while True:
+        __import__("slow")
+        del sys.modules["slow"]
+threading.Thread(target=work, daemon=True).start()
+for _ in range(25):
+    child = os.fork()
+    if not child:
+        signal.alarm(5)
+        __import__("slow")
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    time.sleep(0.001)
+os._exit(0)
+"""
+
+
+def test_a_fork_waits_while_a_module_lock_changes_hands() -> None:
+    assert in_a_child(SLOW_IMPORTS) == 0
+
+
 # The main thread delays Ctrl-C while it waits for the fork of another thread, which must leave that alone.
 TWO_THREADS = """
 import os, signal, threading, time
