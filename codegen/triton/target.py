@@ -125,4 +125,4 @@ TARGETS = {
         GpuTarget(100, 227 << 10, 148),
     )
 }
-"""The architectures to compile for on any machine, with the multiprocessors of A100, A40, L40, H100 and B200."""
+"""The architectures to compile for on any machine, with the multiprocessors of A100, A40, RTX 4090, H100 and B200."""

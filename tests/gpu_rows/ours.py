@@ -108,7 +108,8 @@ def operator(spec: dict[str, Any], folder: str, seconds: float) -> dict[str, Any
     return _timed(calls[name], seconds, lambda result: _numpy(result)[:4096], folder)
 
 
-def _network(name: str) -> Any:
+def network_of(name: str) -> Any:
+    """The network of a row, not initialized."""
     from mxforge.tools.bench.training_mxnet import network
 
     gluon = _mx().gluon
@@ -124,7 +125,7 @@ def _network(name: str) -> Any:
 
 def _initialized(spec: dict[str, Any], dtype: str) -> tuple[Any, Any]:
     """(network with the values that PyTorch's has, input)"""
-    mx, net, x = _mx(), _network(spec["network"]), random(spec["shape"])
+    mx, net, x = _mx(), network_of(spec["network"]), random(spec["shape"])
     parameters = list(net.collect_params().values())
     if not all(all(p.shape or (0,)) for p in parameters):
         net.infer_shape(mx.nd.array(x))

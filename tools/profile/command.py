@@ -40,6 +40,10 @@ from .text import as_text
 def run(options: argparse.Namespace) -> int:
     """Print the profile, or the simulation of threads, and write the files; returns status 0."""
     files = find_model(options.model, options.epoch, options.params)
+    if options.estimate:
+        from .estimate_command import run_estimate
+
+        return run_estimate(files, options)
     context = context_of(options)
     if options.simulate_threads:
         if context.device_typeid == GPU:

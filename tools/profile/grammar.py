@@ -7,12 +7,16 @@ from pathlib import Path
 
 from ..argument_types import positive, positive_number, positives
 
+ESTIMATED = tuple("a100 a100-40gb a10 a40 rtx3090 l4 l40s rtx4090 h100 h100-pcie h200 b200".split())
+"""The GPUs whose times are estimated: those of `gpu_data.py`, which the grammar does not import."""
+
 PROFILE_EXAMPLES = """\
 examples:
   mxforge profile resnet50 --input-shape data=1,3,224,224
   mxforge profile resnet50 --input-shape data=1,3,224,224 --by launch --top 10
   mxforge profile resnet50 --input-shape data=1,3,224,224 --csv layers.csv --trace trace.json --plot roofline.png
   mxforge profile resnet50 --input-shape data=1,3,224,224 --simulate-threads 8,16,32,64
+  mxforge profile resnet50 --input-shape data=1,3,224,224 --estimate h100 --by launch
 """
 
 
@@ -28,6 +32,8 @@ def fill_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", type=Path, metavar="FILE", help=text)
     text = "draw the launches under the roofs of this machine, as .png, .svg or .pdf; needs Matplotlib"
     parser.add_argument("--plot", type=Path, metavar="FILE", help=text)
+    text = "estimate the times on this GPU instead, which the machine need not have"
+    parser.add_argument("--estimate", choices=ESTIMATED, metavar="GPU", help=f"{text}: {', '.join(ESTIMATED)}")
     _fill_simulation(parser)
 
 

@@ -8,6 +8,7 @@ SCHEMAS: dict[str, tuple[str, str, str]] = {
     "cache": ("tools.schemas.machine", "CacheReport", "what mxforge cache --json prints"),
     "compile": ("tools.schemas.machine", "CompileReport", "what mxforge compile --json prints"),
     "doctor": ("tools.schemas.machine", "DoctorReport", "what mxforge doctor --json prints"),
+    "estimate": ("tools.schemas.estimate", "EstimateReport", "what mxforge profile --estimate --json prints"),
     "inspect": ("tools.schemas.inspect", "InspectReport", "what mxforge inspect --json prints"),
     "profile": ("tools.schemas.profile", "ProfileReport", "what mxforge profile --json prints"),
     "run": ("tools.schemas.run", "RunReport", "what mxforge run --json prints"),
