@@ -40,13 +40,18 @@ def compile_graph(
     Raises GraphError, which names the node that cannot be compiled. Programs are not cached here: the runtime caches
     them.
     """
-    return compile_steps(graph, target, options, kernels).program
+    return compile_steps(graph, target, options, kernels, joins=True).program
 
 
 def compile_steps(
-    graph: Graph, target: Target, options: Options | None = None, kernels: CodeStore = NO_STORE
+    graph: Graph,
+    target: Target,
+    options: Options | None = None,
+    kernels: CodeStore = NO_STORE,
+    *,
+    joins: bool = False,
 ) -> Compilation:
-    """`compile_graph`, with what the program is assembled from."""
+    """`compile_graph`, with what the program is assembled from. Unless `joins`, each launch is of one step."""
     start = time.perf_counter()
     context = Context(target, options or Options(), kernels=kernels)
     if context.settings.dump is not None:
@@ -58,8 +63,9 @@ def compile_steps(
     functions: list[HostFunction] = []
     steps = KernelCompiler(emitter, context, functions, compile_control).steps(fused, sharing)
     keeps = context.options.keeps_prepared
-    assembled, placement = assemble_placed(fused, sharing, steps, emitter.code(), graph.names(), keeps)
+    assembled, placement = assemble_placed(fused, sharing, steps, (), graph.names(), keeps)
     program = replace(assembled, functions=tuple(functions))
+    program = replace(emitter.join(program) if joins else program, code=emitter.code())
     if context.settings.verify and not context.options.dynamic:  # `DynamicProgram.at` verifies those
         from ..ir.verifier import verify_program
 

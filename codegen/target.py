@@ -17,7 +17,9 @@ from ..ir.types import TensorType
 from .emission import Emission, LaunchSpec, Packing
 
 if TYPE_CHECKING:
+    from ..ir.code_store import CodeStore
     from ..ir.kernel import Kernel
+    from ..ir.program import Program
     from ..passes.manager import Context, Pass
     from .chains import ChainedKernel
 
@@ -73,6 +75,10 @@ class Emitter(Protocol):
         which compute little for each of its elements."""
         ...
 
+    def join(self, program: Program) -> Program:
+        """The program of the emitted launches, or one with fewer launches and the same results; see `Target.join`."""
+        ...
+
     def code(self) -> tuple[bytes, ...]:
         """The objects that define all symbols of the emitted launches."""
         ...
@@ -106,6 +112,11 @@ class Target(Capabilities, Protocol):
     @property
     def dynamic(self) -> DynamicTarget | None:
         """The target of programs for any shapes; None if all programs of this target have fixed shapes."""
+        ...
+
+    def join(self, program: Program, kernels: CodeStore) -> Program:
+        """A program with the same results. If launches cost more than what small kernels compute, kernels that do not
+        depend on each other are one launch; `kernels` is where the code of these is."""
         ...
 
     def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> object:

@@ -33,6 +33,7 @@ from .lazy_dataclass import dataclass
 from .places import Access, Place, Space, writing
 from .steps import (
     CHAIN,
+    JOINED,
     LAYOUT,
     PACK,
     UNBOUNDED,
@@ -54,6 +55,7 @@ from .types import TensorType
 
 __all__ = [
     "CHAIN",
+    "JOINED",
     "LAYOUT",
     "PACK",
     "UNBOUNDED",

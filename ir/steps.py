@@ -15,7 +15,7 @@ from .places import Access, Place, reading, writing
 from .step_fields import Layers, fields_of
 from .types import DType
 
-LAYOUT, PACK, CHAIN = "layout", "pack", "chain"
+LAYOUT, PACK, CHAIN, JOINED = "layout", "pack", "chain", "joined"
 
 UNBOUNDED = 1 << 62
 """The count of a loop that only its flag ends."""
@@ -27,8 +27,8 @@ class Launch:
 
     `accesses` are those of the whole launch to each place of the arguments; none if they are not known. `kind` is the
     kind of the region that the kernel computes, or the mnemonic of the primitive; LAYOUT for a kernel that only changes
-    layouts, PACK for one that packs an operand, CHAIN for several kernels in blocks of rows. `layers` are positions in
-    the program's `names`.
+    layouts, PACK for one that packs an operand, CHAIN for several kernels in blocks of rows, JOINED for kernels of
+    several kinds that do not depend on each other. `layers` are positions in the program's `names`.
     `fallback` is the reason why a contraction runs as plain loops, "" for any other kernel.
     """
 

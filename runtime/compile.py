@@ -274,6 +274,14 @@ def _alone(target: Target, what: Hashable) -> Generator[None]:
         yield
 
 
+def load_joined(program: Program, device: Device) -> LoadedProgram[Any]:
+    """A combination of compiled programs, loaded, with the launches that its target joins."""
+    if stores_programs(device):
+        with _alone(device.target, object()):
+            program = device.target.join(program, kernel_store(device))
+    return device.load(program)
+
+
 def kernel_store(device: Device) -> CodeStore:
     """Where the code of a device's kernels is. With MXFORGE_DUMP all are compiled, because their text is dumped."""
     return _kernel_store(device.target, on_host=device is HOST)

@@ -18,6 +18,7 @@ from ...ir.dialects.core import Fused
 from ...ir.graph import Graph, Node
 from ...ir.hashing import structural_hash, trace_hash
 from ...ir.kernel import Kernel
+from ...ir.program import Program
 from ...ir.types import TensorType
 from ...passes.manager import Context
 from ..chains import ChainedKernel
@@ -246,6 +247,9 @@ class LlvmEmitter:
         return emission
 
     # -- code
+
+    def join(self, program: Program) -> Program:
+        return program
 
     def code(self) -> tuple[bytes, ...]:
         """The objects of the kernels of this program's shapes, and those of the shape-free kernels, which are compiled

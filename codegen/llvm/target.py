@@ -15,8 +15,10 @@ from .schedule.tuned import Tuned
 from .shared import share_code
 
 if TYPE_CHECKING:
+    from ...ir.code_store import CodeStore
     from ...ir.graph import Graph
     from ...ir.kernel import Kernel
+    from ...ir.program import Program
     from ...passes.manager import Context, Pass
     from ..target import Emitter
     from .schedule.kinds import Schedule
@@ -108,6 +110,10 @@ class CpuTarget(Cpu):
         from .emit import schedule_kernel
 
         return schedule_kernel(kernel, self, parameters)
+
+    def join(self, program: Program, kernels: CodeStore) -> Program:
+        """The program: the thread pool starts groups of launches together."""
+        return program
 
     def emitter(self, graph: Graph, context: Context) -> Emitter:
         from .program_emitter import LlvmEmitter

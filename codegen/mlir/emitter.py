@@ -18,6 +18,7 @@ from .pipeline import lower_module
 
 if TYPE_CHECKING:
     from ...ir.kernel import Kernel
+    from ...ir.program import Program
     from ...ir.types import TensorType
     from ..chains import ChainedKernel
     from ..emission import Packing
@@ -61,6 +62,9 @@ class MlirEmitter:
 
     def emit(self, kernel: Kernel, parameters: frozenset[str], aligned: bool) -> Never:
         raise NotImplementedError("the mlir target has no kernels")
+
+    def join(self, program: Program) -> Program:
+        return program
 
     def emit_chain(self, chain: Sequence[ChainedKernel]) -> None:
         return None

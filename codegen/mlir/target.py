@@ -12,7 +12,9 @@ from ...ir.types import DType
 from ..llvm.target import CpuTarget
 
 if TYPE_CHECKING:
+    from ...ir.code_store import CodeStore
     from ...ir.graph import Graph
+    from ...ir.program import Program
     from ...passes.manager import Context, Pass
     from .emitter import MlirEmitter
 
@@ -77,6 +79,9 @@ class MlirTarget(CpuTarget):
     @property
     def dynamic(self) -> None:
         return None
+
+    def join(self, program: Program, kernels: CodeStore) -> Program:
+        return program
 
     def emitter(self, graph: Graph, context: Context) -> MlirEmitter:
         from .emitter import MlirEmitter

@@ -21,6 +21,7 @@ from .cubin import KernelResources, read_resources
 from .emit import TritonSource
 from .gpu import Gpu
 from .kernel_code import KernelCode
+from .part import part_of
 
 if TYPE_CHECKING:
     from .target import GpuTarget
@@ -50,14 +51,14 @@ class CompiledKernel:
 def compile_kernel(source: TritonSource, target: GpuTarget) -> KernelCode:
     """The kernel in the form that the target's devices load. Raises the errors of `compile_triton`."""
     parameters, warps = tuple(type for _, type in source.signature), source.schedule.num_warps
-    counters = source.counts
+    counters, part = source.counts, part_of(source)
     with _calls.run(), _one_thread:
         if target.form == "ttir":
             text = lower_to_ttir(source, target)
-            return KernelCode(source.name, "ttir", parameters, warps, 0, text.encode(), counters)
+            return KernelCode(source.name, "ttir", parameters, warps, 0, text.encode(), counters, part)
         compiled = _without_spills(source, target)
     warps = compiled.num_warps
-    return KernelCode(source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin, counters)
+    return KernelCode(source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin, counters, part)
 
 
 def _without_spills(source: TritonSource, target: Gpu) -> CompiledKernel:

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Literal
 
 from ...ir.lazy_dataclass import dataclass
+from .part import Part
 
 Form = Literal["cubin", "ttir"]
 
@@ -26,7 +27,8 @@ class KernelCode:
     """One kernel. `parameters` are the types of its run-time arguments in Triton's spelling (`*fp32`, `i32`): buffers,
     then extents. A block has `num_warps` warps of 32 threads and `shared` bytes of shared memory. `code` is TTIR text
     or a cubin, depending on `form`. `counters`: the last argument, which launches do not have, are the device's
-    `MOST_COUNTERS` int32, which are 0 before and after each launch.
+    `MOST_COUNTERS` int32, which are 0 before and after each launch. `part` is the source, if kernels
+    of several launches can contain it.
     """
 
     name: str
@@ -36,6 +38,7 @@ class KernelCode:
     shared: int
     code: bytes
     counters: bool = False
+    part: Part | None = None
 
     def to_bytes(self) -> bytes:
         header = asdict(self)
@@ -55,6 +58,8 @@ class KernelCode:
         try:
             header = json.loads(data[_PREFIX.size : end])
             header["parameters"] = tuple(header["parameters"])
+            if header.get("part") is not None:
+                header["part"] = Part.from_record(header["part"])
             return KernelCode(**header, code=data[end:])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the header of a Triton kernel is damaged: {error}") from None

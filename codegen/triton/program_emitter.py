@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ...ir.graph import Node
 from ...ir.hashing import structural_hash, trace_hash
 from ...ir.kernel import Kernel
+from ...ir.program import Program
 from ...ir.types import TensorType
 from ...passes.manager import Context
 from ..chains import ChainedKernel
@@ -19,6 +20,8 @@ from ..observe import observe_kernel
 from .emit import DIVISOR, TritonSource, emit_launches
 from .halves import HalvesPacking, with_halves
 from .images import KernelPacking, on_packed_image
+from .join_launches import join_launches, symbols_of
+from .part import part_of
 from .program_code import ProgramCode
 from .schedule import power_of_two, schedule_triton
 
@@ -68,8 +71,17 @@ class TritonEmitter:
             observe_kernel(kernel, self.context)
             sources = self.emitted[key] = self._sources(kernel, key, aligned)
         for source in sources:
-            self.kernels.add(source)
+            self._add(source)
         return sources
+
+    def _add(self, source: TritonSource) -> None:
+        """Add a kernel of the program."""
+        self.kernels.add(source, part_of(source) if self._joins else None)
+
+    @property
+    def _joins(self) -> bool:
+        """True for programs for known shapes: others share kernels, each of which is compiled once."""
+        return self.context.options.static_shape and not self.context.options.dynamic
 
     def _sources(self, kernel: Kernel, key: str, aligned: bool) -> tuple[TritonSource, ...]:
         schedule = schedule_triton(kernel, self.target, precision=self.context.options.precision)
@@ -91,7 +103,7 @@ class TritonEmitter:
             observe_kernel(general.kernel, self.context)
             sources = self.emitted[name] = emit_launches(replace(general.kernel, name=name), schedule)
             for source in sources:
-                self.kernels.add(source)
+                self._add(source)
         workspace = sources[0].workspace(extents)
         return Emission(_launches(sources, extents), workspace, operands=general.operands, extents=general.extents)
 
@@ -111,7 +123,7 @@ class TritonEmitter:
             return None
         emission, sources = emitted
         for source in sources:
-            self.kernels.add(source)
+            self._add(source)
         return emission
 
     @property
@@ -124,7 +136,7 @@ class TritonEmitter:
     def emit_packing(self, packing: Packing) -> LaunchSpec:
         if isinstance(packing, HalvesPacking):
             source = packing.source()
-            self.kernels.add(source)
+            self._add(source)
             return LaunchSpec(source.name, source.programs(), 1)
         assert isinstance(packing, KernelPacking)
         (launch,) = _launches(self._emitted(packing.kernel, aligned=False))
@@ -132,6 +144,14 @@ class TritonEmitter:
 
     def emit_clearing(self, type: TensorType, position: int, grouped: bool) -> LaunchSpec | None:
         return None
+
+    def join(self, program: Program) -> Program:
+        """See `Emitter`."""
+        if not self._joins:
+            return program
+        joined = join_launches(program, self.kernels.parts(), self.kernels.add)
+        self.kernels.keep(symbols_of(joined))
+        return joined
 
     def code(self) -> tuple[bytes, ...]:
         return self.kernels.objects()

@@ -13,8 +13,10 @@ from .gpu import Gpu
 from .kernel_code import Form
 
 if TYPE_CHECKING:
+    from ...ir.code_store import CodeStore
     from ...ir.graph import Graph
     from ...ir.kernel import Kernel
+    from ...ir.program import Program
     from ...passes.manager import Context, Pass
     from .program_emitter import TritonEmitter
     from .schedule import TritonSchedule
@@ -100,6 +102,11 @@ class GpuTarget(Gpu):
 
     def share(self, symbols: Iterable[str], code: bytes) -> None:
         """Nothing to do: programs find the code of kernels by their text in the store (`Context.kernels`)."""
+
+    def join(self, program: Program, kernels: CodeStore) -> Program:
+        from .join_launches import join_compiled
+
+        return join_compiled(program, self, kernels)
 
     def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> TritonSchedule:
         """See `schedule_triton`."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from ...ir.caches import Cache
 from ...ir.program_combination import Use, parallel
 from ...ir.types import DType, TensorType
+from ...runtime.compile import load_joined
 from ...runtime.device import BoundCall, Device, DeviceError, number_of
 from ...runtime.devices import HOST
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
@@ -205,7 +206,8 @@ class FusedUpdate:
                 draws.append(key.draws)
             uses.append(Use(update.program, tuple(positions)))
         name = self._updates[0].rule.name
-        specialization = Specialization(self._device.load(parallel(name, inputs, uses)), name, (), self._device)
+        executable = load_joined(parallel(name, inputs, uses), self._device)
+        specialization = Specialization(executable, name, (), self._device)
         call = specialization.executable.bound_call({i: a._address for i, a in enumerate(self._arrays)})
         return _Run(specialization, call, ScalarBlock("f" * count, self._device), draws)
 

@@ -191,6 +191,14 @@ def _integer(op: Op, name: str) -> int:
     return int(found.group(1))
 
 
+def _selected(op: Op, args: list[Any]) -> Any:
+    condition, chosen, other = args
+    if isinstance(chosen, Pointer):  # one condition chooses a buffer
+        assert np.ndim(condition) == 0, op.line
+        return chosen if condition else other
+    return np.where(condition, chosen, other)
+
+
 def _load(op: Op, args: list[Any]) -> Any:
     pointer, mask, other = [*args, None, None][:3]
     pointer.check(mask, "load")
@@ -429,7 +437,7 @@ RULES: dict[str, Rule] = {
     "tt.extern_elementwise": _external,
     "arith.cmpi": _compare,
     "arith.cmpf": _compare,
-    "arith.select": lambda op, args: np.where(*args),
+    "arith.select": _selected,
     "arith.divf": _inexact(np.divide),
     "tt.precise_divf": _ufunc(np.divide),
     "math.sqrt": _inexact(np.sqrt),
