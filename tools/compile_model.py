@@ -25,7 +25,7 @@ from .fixed_models import store_module
 from .inputs import complete_inputs, types_and_arrays
 from .inspect_text import counted
 from .model_files import ModelFiles, find_model
-from .models import Model, bind, load_model, model_graph, output_arguments, parameter_memory
+from .models import Model, bind, load_model, model_graph, output_arguments, parameter_memory, use_tuning
 from .progress import Progress
 from .schemas.machine import CompileReport, Rounding
 from .schemas.print_json import as_json
@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
     if str(options.output) == "-":
         raise UsageError("-: -o is the name of a folder, which cannot be written to stdout")
     check_free(options.output, options.force)
+    use_tuning(files)
     gpu = _gpu_target(options)
     if gpu is not None and files.module is not None:
         raise UsageError("a StableHLO file is compiled for the CPU: omit --ctx and --target")

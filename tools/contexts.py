@@ -10,7 +10,7 @@ from ..runtime.device import Device
 from .errors import UsageError
 from .schemas.common import Gpu, Machine
 
-_OF_CPUS = ("target", "cpu", "tuning", "threads")
+_OF_CPUS = ("target", "cpu", "threads")
 """Options that only programs for the CPU have."""
 
 

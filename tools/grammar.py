@@ -304,6 +304,7 @@ def _fill_tune(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     _add_shapes(parser)
     fill_tune(parser)
+    _add_context(parser)
     _add_machine(parser)
 
 

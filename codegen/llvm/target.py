@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ...ir.program import Program
     from ...passes.manager import Context, Pass
     from ..target import Emitter
+    from ..tuned_entries import Entry
     from .schedule.kinds import Schedule
 
 _BLOCKED = frozenset({DType.F32})
@@ -102,6 +103,15 @@ class CpuTarget(Cpu):
     def with_tuned(self, tuned: Tuned) -> CpuTarget:
         """This CPU with other tuned schedules."""
         return replace(self, tuned=tuned)
+
+    @property
+    def tuning_identity(self) -> str:
+        """The identity of this CPU in tables of tuned schedules."""
+        return self.untuned.identity
+
+    def with_entries(self, entries: Mapping[str, Entry]) -> CpuTarget:
+        """This CPU with the schedules of a table."""
+        return self.with_tuned(Tuned(entries))
 
     def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> Schedule | None:
         """The schedule of a contraction, or the choice for the loops of any other kernel; None for loops with run-time

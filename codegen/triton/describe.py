@@ -1,8 +1,8 @@
-"""Programs for GPUs whose kernels are described and not compiled: what reports without a GPU are made from."""
+"""Records which kernels programs for GPUs have; those that are only described are not compiled."""
 
 from __future__ import annotations
 
-from dataclasses import astuple, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ...ir.kernel import Kernel
@@ -26,40 +26,59 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedTarget(GpuTarget):
-    """A GPU for which nothing is compiled, so neither Triton nor a driver is needed. `kernels` collects the kernels of
-    all programs by their symbols; the programs have no code."""
+class RecordingTarget(GpuTarget):
+    """A GPU that collects the kernels of all programs that are compiled for it by their symbols."""
 
     kernels: dict[str, Described] = field(default_factory=dict[str, Described])
 
     def __hash__(self) -> int:
         return hash(self.identity)
 
+    def emitter(self, graph: Graph, context: Context) -> TritonEmitter:
+        return _RecordingEmitter(self, context)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTarget(RecordingTarget):
+    """A GPU for which nothing is compiled, so neither Triton nor a driver is needed: programs have no code."""
+
     @property
     def identity(self) -> str:
-        return f"described {astuple(self)[:-1]}"
+        return f"described {self.tuning_identity}{self.tuned.digest}"
 
     def emitter(self, graph: Graph, context: Context) -> TritonEmitter:
         return _DescribingEmitter(self, context)
 
 
+def recorded(target: GpuTarget) -> RecordingTarget:
+    """The same GPU, with a list of kernels that is empty."""
+    return RecordingTarget(target.capability, target.shared_bytes, target.multiprocessors, target.form, target.tuned)
+
+
 def described(target: GpuTarget) -> DescribedTarget:
     """The same GPU, for descriptions."""
-    return DescribedTarget(target.capability, target.shared_bytes, target.multiprocessors)
+    return DescribedTarget(target.capability, target.shared_bytes, target.multiprocessors, target.form, target.tuned)
 
 
-class _DescribingEmitter(TritonEmitter):
+class _RecordingEmitter(TritonEmitter):
     """Emits the same launches, and adds each kernel to those of the target."""
 
-    def __init__(self, target: DescribedTarget, context: Context) -> None:
+    def __init__(self, target: RecordingTarget, context: Context) -> None:
         super().__init__(target, context)
         self.described = target.kernels
-        self.kernels = _NoCode(target, context)
 
     def _sources(self, kernel: Kernel, key: str, aligned: bool) -> tuple[TritonSource, ...]:
         sources = super()._sources(kernel, key, aligned)
         self.described.update((source.name, Described(source, kernel)) for source in sources)
         return sources
+
+
+class _DescribingEmitter(_RecordingEmitter):
+    """Compiles nothing."""
+
+    def __init__(self, target: DescribedTarget, context: Context) -> None:
+        super().__init__(target, context)
+        self.kernels = _NoCode(target, context)
 
 
 class _NoCode(ProgramCode):

@@ -65,7 +65,7 @@ class ProgramCode:
         if self._compilations is None:
             from .parallel import Compilations
 
-            self._compilations = Compilations(self._target)
+            self._compilations = Compilations(self._target.untuned)
         return self._compilations
 
     def _compiled(self, compilations: Compilations) -> dict[str, bytes]:

@@ -84,7 +84,12 @@ class TritonEmitter:
         return self.context.options.static_shape and not self.context.options.dynamic
 
     def _sources(self, kernel: Kernel, key: str, aligned: bool) -> tuple[TritonSource, ...]:
-        schedule = schedule_triton(kernel, self.target, precision=self.context.options.precision)
+        precision = self.context.options.precision
+        schedule = schedule_triton(kernel, self.target, precision=precision)
+        if self.target.tuned.entries and not self.context.options.dynamic:
+            from .choices import tuned_schedule
+
+            schedule = tuned_schedule(kernel, schedule, self.target, precision)
         schedule = replace(schedule, aligned=aligned)
         if not self.context.options.dynamic:
             return emit_launches(replace(kernel, name=f"k_{key}"), schedule)

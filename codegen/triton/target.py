@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import astuple
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
 
 from ...ir.lazy_dataclass import dataclass
 from ...ir.target import BlockedLayout, ConvSizes
 from ...ir.types import DType
+from ..tuned_entries import TunedEntries
 from .gpu import Gpu
 from .kernel_code import Form
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ...ir.kernel import Kernel
     from ...ir.program import Program
     from ...passes.manager import Context, Pass
+    from ..tuned_entries import Entry
     from .program_emitter import TritonEmitter
     from .schedule import TritonSchedule
 
@@ -25,6 +27,7 @@ _TENSOR_CORES = frozenset({DType.F16, DType.BF16, DType.F32})
 """The dtypes of numbers whose products tensor cores compute; float32 as three TF32 products."""
 
 
+NOT_TUNED = TunedEntries()
 _ATTENTION_BYTES = 512
 """A program holds the queries or values of a block in registers and shared memory."""
 
@@ -32,10 +35,26 @@ _ATTENTION_BYTES = 512
 @dataclass(frozen=True, slots=True)
 class GpuTarget(Gpu):
     """Implements `codegen.target.Target`. `form` is the form of kernels that the device loads: a cubin, or Triton's
-    MLIR. It is the output of the last stage of Triton's compiler that runs.
+    MLIR. It is the output of the last stage of Triton's compiler that runs. `tuned` are schedules that replace those of
+    the formulas (`choices.py`).
     """
 
     form: Form = "cubin"
+    tuned: TunedEntries = NOT_TUNED
+
+    @property
+    def untuned(self) -> Self:
+        """This GPU without tuned schedules."""
+        return replace(self, tuned=NOT_TUNED) if self.tuned.entries else self
+
+    @property
+    def tuning_identity(self) -> str:
+        """The identity of this GPU in tables of tuned schedules, which all versions of Triton use."""
+        return f"cuda-sm{self.capability} {self.multiprocessors} multiprocessors {self.shared_bytes} bytes"
+
+    def with_entries(self, entries: Mapping[str, Entry]) -> Self:
+        """This GPU with the schedules of a table."""
+        return replace(self, tuned=TunedEntries(entries))
 
     @property
     def name(self) -> str:
@@ -85,11 +104,12 @@ class GpuTarget(Gpu):
     def identity(self) -> str:
         from .compile import triton_version
 
-        return f"triton {triton_version()} {astuple(self)}"
+        numbers = self.capability, self.shared_bytes, self.multiprocessors, self.form
+        return f"triton {triton_version()} {numbers}{self.tuned.digest}"
 
     @property
     def code_identity(self) -> str:
-        return self.identity
+        return self.untuned.identity
 
     @property
     def concurrent(self) -> bool:
@@ -98,7 +118,8 @@ class GpuTarget(Gpu):
 
     @property
     def dynamic(self) -> GpuTarget:
-        return self
+        """This GPU without tuned schedules, on which code for any shape does not depend."""
+        return self.untuned
 
     def share(self, symbols: Iterable[str], code: bytes) -> None:
         """Nothing to do: programs find the code of kernels by their text in the store (`Context.kernels`)."""

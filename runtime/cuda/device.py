@@ -19,6 +19,7 @@ from ...codegen.triton.cubin import read_resources
 from ...codegen.triton.kernel_code import MOST_COUNTERS, KernelCode
 from ...codegen.triton.target import TARGETS, GpuTarget
 from ...ir.locks import ForkSafeLock
+from ...ir.settings import settings
 from ..errors import device_failed
 from ..storage import Storage
 from ..streamed_device import StreamedDevice
@@ -52,7 +53,7 @@ class CudaDevice(StreamedDevice):
 
     def __init__(self, number: int, ordinal: int | None = None) -> None:
         self.name = f"gpu({number})"
-        settings = read_pool_settings()
+        pooling = read_pool_settings()
         self.driver = cuda.start()
         self.lost = ""
         self.idle_events: list[Any] = []
@@ -63,8 +64,9 @@ class CudaDevice(StreamedDevice):
         self.ordinal = cuda.ok(self.driver.cuDeviceGet(number if ordinal is None else ordinal))
         self.context = cuda.ok(self.driver.cuDevicePrimaryCtxRetain(self.ordinal))
         self._target = self._make_target()
-        self._pool = self._make_pool(_KEPT if settings.is_pooled else 0)
-        self.memory = (DeviceMemory if settings.is_pooled else UnpooledMemory)(self, settings)
+        self._tuned: tuple[object, GpuTarget] | None = None
+        self._pool = self._make_pool(_KEPT if pooling.is_pooled else 0)
+        self.memory = (DeviceMemory if pooling.is_pooled else UnpooledMemory)(self, pooling)
         self.functions = driver_functions(self.driver)
         super().__init__(self.name, self._make_stream())
 
@@ -99,7 +101,17 @@ class CudaDevice(StreamedDevice):
 
     @property
     def target(self) -> GpuTarget:
-        return self._target
+        """The target of this GPU, with its tuned schedules."""
+        tuning = settings().tuning
+        if self._tuned is None or self._tuned[0] != tuning:
+            from ..host.tuning import tuned_target
+
+            self._tuned = tuning, tuned_target(self._target)
+        return self._tuned[1]
+
+    def refresh(self) -> None:
+        """Read the target again when it is next used: its tuned schedules have changed."""
+        self._tuned = None
 
     # -- calls of the driver
 

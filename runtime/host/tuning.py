@@ -1,10 +1,11 @@
 """Tables of tuned schedules: in the disk cache, where all compilations find them, and in the file of MXFORGE_TUNING.
 
-    file = {"format": 1, "tables": [{"target": identity, "kernels": {key: entry}}]}
+    file = {"format": 2, "tables": [{"target": identity, "kernels": {key: entry}}]}
 
-An identity is that of `CpuTarget` without tuned schedules, so a table is used only for the instruction set, caches and
-threads it was measured on. The disk cache has one file for each identity. See `codegen/llvm/schedule/tuned.py` for
-entries, and `tuning_file.py` for the schema of files.
+An identity is that of a `CpuTarget` without tuned schedules, so a table is used only for the instruction set, caches
+and threads it was measured on; or that of a `GpuTarget`. The disk cache has one file for each identity. See
+`codegen/llvm/schedule/tuned.py` and `codegen/triton/choices.py` for entries, and `tuning_file.py` for the schema of
+files. Files of format 1, which have no entries for GPUs, are read too.
 """
 
 from __future__ import annotations
@@ -13,58 +14,72 @@ import json
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
-from ...codegen.llvm.schedule.tuned import Tuned
 from ...ir.settings import settings
 from ..atomic import write_atomically
 from ..cache import DiskCache, default_cache
 from ..compiler_identity import compiler_identity
 
 if TYPE_CHECKING:
-    from ...codegen.llvm.schedule.tuned import Entry
-    from ...codegen.llvm.target import CpuTarget
+    from ...codegen.tuned_entries import Entry
 
-FORMAT = 1
+FORMAT = 2
 _OFF = Path("off")
 Tables = Mapping[str, Mapping[str, "Entry"]]
 """Entries by the keys of kernels, by the identities of targets."""
+
+
+class Tunable(Protocol):
+    """A target whose schedules can be tuned."""
+
+    @property
+    def tuning_identity(self) -> str:
+        """What schedules were measured on."""
+        ...
+
+    def with_entries(self, entries: Mapping[str, Entry]) -> Self:
+        """The target with these schedules."""
+        ...
+
+
+_T = TypeVar("_T", bound=Tunable)
 
 
 class TuningError(ValueError):
     """A file of tuned schedules that cannot be used; the message names file and reason."""
 
 
-def tuned_target(target: CpuTarget) -> CpuTarget:
+def tuned_target(target: _T) -> _T:
     """The target with what is known of it: the table of the disk cache, and the file that MXFORGE_TUNING names, whose
     entries take precedence; none if it is "off". TuningError if the file cannot be used."""
     if settings().tuning == _OFF:
         return target
     entries = {**stored_entries(target), **_file_entries(settings().tuning, target)}
-    return target.with_tuned(Tuned(entries)) if entries else target
+    return target.with_entries(entries) if entries else target
 
 
-def _file_entries(file: Path | None, target: CpuTarget) -> Mapping[str, Entry]:
+def _file_entries(file: Path | None, target: Tunable) -> Mapping[str, Entry]:
     return {} if file is None else read_tables(file).get(identity(target), {})
 
 
-def identity(target: CpuTarget) -> str:
+def identity(target: Tunable) -> str:
     """The identity of a target without tuned schedules."""
-    return target.untuned.identity
+    return target.tuning_identity
 
 
-def stored_entries(target: CpuTarget, cache: DiskCache | None = None) -> Mapping[str, Entry]:
+def stored_entries(target: Tunable, cache: DiskCache | None = None) -> Mapping[str, Entry]:
     """The table of the disk cache; empty if it has none."""
     data = (cache or default_cache()).get(_cache_key(target))
     return {} if data is None else _tables(data).get(identity(target), {})
 
 
-def store_entries(entries: Mapping[str, Entry], target: CpuTarget, cache: DiskCache | None = None) -> None:
+def store_entries(entries: Mapping[str, Entry], target: Tunable, cache: DiskCache | None = None) -> None:
     """Replace the table of the disk cache."""
     (cache or default_cache()).put(_cache_key(target), _text({identity(target): entries}))
 
 
-def _cache_key(target: CpuTarget) -> str:
+def _cache_key(target: Tunable) -> str:
     return sha256(f"tuned schedules {FORMAT} {identity(target)}".encode()).hexdigest()
 
 

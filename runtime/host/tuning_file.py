@@ -1,6 +1,7 @@
 """The schema of files of tuned schedules, whose numbers anybody can have written: pydantic checks types and bounds.
 
-The models of entries follow from the classes of schedules (`codegen/llvm/schedule/kinds.py`). Only readers of a file
+The models of entries follow from the classes of schedules (`codegen/llvm/schedule/kinds.py`, and
+`codegen/triton/choices.py` for GPUs). Only readers of a file
 that is not known to be right import this module.
 """
 
@@ -12,15 +13,17 @@ from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from ...codegen.llvm.schedule.kinds import KINDS, RegisterTile, Schedule
+from ...codegen.llvm.schedule.kinds import KINDS, RegisterTile
+from ...codegen.triton.choices import GpuChoice
 
 _CONFIG = ConfigDict(strict=True, extra="forbid")
+_MEASURED_ON = "The instruction set, the caches and the threads, or the GPU, that schedules were measured on."
 _LONGEST_NAME, _LONGEST_REASON = 60, 300
 
 
-def _model(cls: type[Schedule]) -> type[BaseModel]:
+def _model(cls: type) -> type[BaseModel]:
     """The model of the entries of one kind of schedules."""
     types = get_type_hints(cls, include_extras=True)
     model_fields: dict[str, Any] = {"kind": (Literal[cls.__name__], ...)}  # type: ignore[valid-type]
@@ -39,15 +42,22 @@ def _in_json(annotation: Any) -> Any:
     return tile if annotation is RegisterTile else annotation
 
 
-Entry = Annotated[reduce(or_, map(_model, KINDS)), Field(discriminator="kind")]
+Entry = Annotated[reduce(or_, map(_model, (*KINDS, GpuChoice))), Field(discriminator="kind")]
+
+
+def _newest(format: object) -> object:
+    """Files of format 1 are right files of format 2."""
+    return 2 if format == 1 and not isinstance(format, bool) else format
 
 
 class Table(BaseModel):
-    """The schedules for one kind of processor."""
+    """The schedules for one kind of processor or GPU."""
 
     model_config = _CONFIG
 
-    target: str = Field(description="The instruction set, the caches and the threads that schedules were measured on.")
+    target: str = Field(
+        description="The instruction set, the caches and the threads, or the GPU, that schedules were measured on."
+    )
     kernels: dict[str, Entry] = Field(description="Schedules by the keys of kernels.")  # type: ignore[valid-type]
 
 
@@ -56,7 +66,7 @@ class TuningFile(BaseModel):
 
     model_config = _CONFIG
 
-    format: Literal[1]
+    format: Annotated[Literal[2], BeforeValidator(_newest)]
     tables: list[Table]
 
 
@@ -76,7 +86,7 @@ def _text(error: Mapping[str, Any]) -> str:
     reason = f"{where}: {_plain(error['msg'], _LONGEST_REASON)}"
     if len(error["loc"]) > 1:
         return reason
-    return f"is not a file of tuned schedules of format 1: mxforge tune writes such files ({reason.lstrip(': ')})"
+    return f"is not a file of tuned schedules of format 2: mxforge tune writes such files ({reason.lstrip(': ')})"
 
 
 def _plain(text: str, longest: int) -> str:

@@ -254,7 +254,7 @@ def test_a_damaged_file_beside_the_model(mxforge: Any, model: Path, command: str
     model.with_name("convnet-tuning.json").write_text("{}")
     done = mxforge(command, model, *SHAPE)
     assert done.status == 1 and done.err.count("\n") == 1
-    assert "convnet-tuning.json: is not a file of tuned schedules of format 1" in done.err
+    assert "convnet-tuning.json: is not a file of tuned schedules of format 2" in done.err
 
 
 def test_a_damaged_output(mxforge: Any, model: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ...codegen.driver import compile_steps
 from ...codegen.triton.describe import described
 from ...ir.program import Copy, Fill, Program
+from ...runtime.host.tuning import tuned_target
 from ..contexts import gpu_of, refuse_of_cpus
 from ..errors import UsageError
 from ..inspect_model import arguments
@@ -48,7 +49,7 @@ def estimate_model(model: Model, options: argparse.Namespace) -> EstimateReport:
     gpu = GPUS[options.estimate]
     require_parameters(model, options.shapes, options.allow_missing)
     types = data_types(model, options.shapes)
-    target = described(gpu.target)
+    target = described(tuned_target(gpu.target))
     program = compile_steps(model_graph(model, types), target, model.options()).program
     steps = estimate_program(program, target.kernels, gpu)
     return EstimateReport(

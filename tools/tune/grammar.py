@@ -12,6 +12,7 @@ examples:
   mxforge tune resnet50 --input-shape data=1,3,224,224
   mxforge tune resnet50 --input-shape data=1,3,224,224 --time-limit 300 --threads 4 --json
   mxforge tune resnet50 --input-shape data=32,3,224,224 --training
+  mxforge tune resnet50 --input-shape data=1,3,224,224 --ctx gpu --time-limit 300
 """
 
 

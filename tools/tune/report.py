@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...codegen.llvm.schedule.kinds import Schedule
-from ...codegen.llvm.schedule.tuned import entry_of
 from ...runtime.cache import default_enabled
 from ..inspect_text import cut, table
 from ..schemas.record import real
 from ..schemas.tune import TunedKernel, TuneReport
 from .search import Climb, Found
+from .spaces import Schedule, entry_of
 
 _KINDS = {
     "TileSchedule": "direct",

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from warnings import warn
 
-from ...codegen.llvm.schedule.kinds import Schedule
-from ...codegen.llvm.schedule.spaces import allows, alternatives
-from ...codegen.llvm.target import CpuTarget
 from ...ir.lazy_dataclass import dataclass
+from .machines import GpuMachine, TunedKernel
+from .spaces import Machine, Schedule, allows, alternatives, default_schedule
 from .subjects import Subject
-from .trial import Trial, TunedKernel, compare
+from .trial import Trial, compare
 
 _BETTER = 0.97
 """A schedule replaces the best one if it takes at most this share of its time; lower ones are noise."""
@@ -35,7 +34,7 @@ class Climb:
     ratios of schedules, and `seconds` the last times of both, measured together."""
 
     kernel: TunedKernel
-    target: CpuTarget
+    machine: Machine
     default: Schedule
     best: Schedule
     ratio: float = 1.0
@@ -45,7 +44,7 @@ class Climb:
 
     def expand(self) -> None:
         """Queue the schedules near the best one."""
-        near = alternatives(self.kernel.kernel, self.best, self.target, self.kernel.parameters)
+        near = alternatives(self.kernel.kernel, self.best, self.machine, self.kernel.parameters)
         self.queue = [s for s in near if s not in self.measured]
 
     def record(self, schedule: Schedule, ratio: float) -> None:
@@ -96,13 +95,12 @@ def search(subject: Subject, known: Mapping[str, Schedule], limit: float, show: 
 
 def _climbs(subject: Subject, base: Trial, known: Mapping[str, Schedule]) -> Iterator[tuple[str, Climb]]:
     for key, kernel in base.kernels.items():
-        target = subject.target.untuned
-        default = target.schedule(kernel.kernel, kernel.parameters)
-        assert default is not None
-        climb = Climb(kernel, target, default, default, measured={default: 1.0})
+        machine = subject.machine.chosen
+        default = default_schedule(kernel.kernel, machine, kernel.parameters)
+        climb = Climb(kernel, machine, default, default, measured={default: 1.0})
         climb.expand()
         first = known.get(key)
-        if first is not None and first != default and allows(kernel.kernel, first, target, kernel.parameters):
+        if first is not None and first != default and allows(kernel.kernel, first, machine, kernel.parameters):
             climb.queue = list(dict.fromkeys([first, *climb.queue]))
         yield key, climb
 
@@ -121,8 +119,18 @@ def _rounds(climbs: Mapping[str, Climb], start: float, limit: float) -> Iterator
 
 def _round(subject: Subject, base: Trial, climbs: Mapping[str, Climb]) -> None:
     """Measure one more schedule of each kernel that has any left."""
-    tried = {key: c.queue[0] for key, c in climbs.items() if c.queue}
-    trial = Trial(subject, {**{key: c.best for key, c in climbs.items()}, **tried})
+    _measure(subject, base, climbs, {key: c.queue[0] for key, c in climbs.items() if c.queue})
+
+
+def _measure(subject: Subject, base: Trial, climbs: Mapping[str, Climb], tried: Mapping[str, Schedule]) -> None:
+    """Measure one schedule of each of some kernels."""
+    try:
+        trial = Trial(subject, {**{key: c.best for key, c in climbs.items()}, **tried})
+    except Exception:
+        if not isinstance(subject.machine, GpuMachine):
+            raise
+        _leave_out(subject, base, climbs, tried)
+        return
     try:
         right = trial.agrees_with(base)
         if right:
@@ -134,6 +142,18 @@ def _round(subject: Subject, base: Trial, climbs: Mapping[str, Climb]) -> None:
             climbs[key].record(schedule, ratio)
     finally:
         trial.close()
+
+
+def _leave_out(subject: Subject, base: Trial, climbs: Mapping[str, Climb], tried: Mapping[str, Schedule]) -> None:
+    """Find the schedules that Triton cannot compile, or for which a GPU has too few registers or too little memory, by
+    halves, and measure the others."""
+    if len(tried) == 1:
+        ((key, schedule),) = tried.items()
+        climbs[key].record(schedule, float("inf"))
+        return
+    items = [*tried.items()]
+    for half in (items[: len(items) // 2], items[len(items) // 2 :]):
+        _measure(subject, base, climbs, dict(half))
 
 
 def _last_seconds(limit: float) -> float:

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ...codegen.driver import Compilation
-from ...codegen.llvm.emit import is_contraction, scheduled_kernel
-from ...codegen.llvm.schedule.kinds import Schedule
-from ...codegen.llvm.schedule.tuned import Tuned, entry_of, kernel_key
-from ...ir.kernel import Kernel
-from ...ir.lazy_dataclass import dataclass
-from ...runtime.host.probes import TimedRuns
-from .subjects import Part, Subject
-
-Schedules = Mapping[str, Schedule]
-"""Schedules by the keys of kernels."""
+from .machines import Machine, TunedKernel
+from .subjects import Part, Schedules, Subject
 
 _RUNS = 2  # in a row: the second one finds in the caches what the program left there, as in a series of runs
 _TOLERANCE, _NOISE = 2e-3, 1e-4
-
-
-@dataclass(frozen=True)
-class TunedKernel:
-    """A kernel of a program: its `parameters` are buffers that rarely change, `launches` are numbers of those that
-    compute it, and `layers` the names of their layers."""
-
-    kernel: Kernel
-    parameters: frozenset[str]
-    launches: tuple[int, ...]
-    layers: tuple[str, ...]
 
 
 class Trial:
@@ -40,10 +20,9 @@ class Trial:
     can be run and timed; a context, which frees its memory at the end. Launches are numbered through all programs."""
 
     def __init__(self, subject: Subject, schedules: Schedules) -> None:
-        tuned = Tuned({key: entry_of(schedule) for key, schedule in schedules.items()})
-        self.parts = subject.parts(subject.target.with_tuned(tuned))
-        self.kernels = _kernels(self.parts)
-        self._timed = [TimedRuns(p.executable, p.inputs, p.targets) for p in self.parts]
+        self.parts = subject.parts(schedules)
+        self.kernels = _kernels(self.parts, subject.machine)
+        self._timed = [subject.machine.timed(p.executable, p.inputs, p.targets) for p in self.parts]
         self.launch_seconds = np.full(sum(len(p.compiled.program.computations) for p in self.parts), np.inf)
         self.seconds = float("inf")
 
@@ -110,12 +89,12 @@ def compare(trials: Sequence[Trial], seconds: float, *, whole: bool = False) -> 
                 trial.run_whole()
 
 
-def _kernels(parts: Sequence[Part]) -> dict[str, TunedKernel]:
+def _kernels(parts: Sequence[Part], machine: Machine) -> dict[str, TunedKernel]:
     """The kernels of programs with schedules by their keys. Kernels of one key share their code and so its symbols."""
     kernels: dict[str, TunedKernel] = {}
     first = 0
     for part in parts:
-        for key, own in _kernels_of(part.compiled):
+        for key, own in machine.kernels(part.compiled):
             numbers = tuple(first + n for n in own.launches)
             before = kernels.get(key)
             known, layers = (before.launches, before.layers) if before else ((), ())
@@ -123,18 +102,3 @@ def _kernels(parts: Sequence[Part]) -> dict[str, TunedKernel]:
             kernels[key] = replace(own, launches=merged, layers=tuple(dict.fromkeys((*layers, *own.layers))))
         first += len(part.compiled.program.computations)
     return kernels
-
-
-def _kernels_of(compiled: Compilation) -> Iterator[tuple[str, TunedKernel]]:
-    program = compiled.program
-    for step in compiled.steps:
-        if step.kernel is None or step.kernel.extents or step.emission.fallback:
-            continue
-        symbols = {spec.symbol for spec in step.emission.launches[len(step.emission.cleared) :]}
-        symbols |= {spec.symbol for i, _, spec in step.packs if step.operands[i] not in compiled.sharing.prepared}
-        numbers = tuple(n for n, launch in enumerate(program.computations) if launch.symbol in symbols)
-        layers = dict.fromkeys(program.names[i] for n in numbers for i in program.computations[n].layers)
-        if numbers:
-            kernel = scheduled_kernel(step.kernel)
-            parameters = step.parameters if is_contraction(kernel) else frozenset[str]()
-            yield kernel_key(kernel, parameters), TunedKernel(kernel, parameters, numbers, tuple(layers))

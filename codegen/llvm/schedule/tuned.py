@@ -8,35 +8,18 @@ register tile is [rows, vectors]. Entries are plain JSON, because tables are sto
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
+
+from ...tuned_entries import Entry, TunedEntries, Value
 
 if TYPE_CHECKING:
     from ....ir.kernel import Kernel
     from .kinds import Schedule
 
-Value = str | int | bool | list[int] | None
-Entry = Mapping[str, Value]
 
-
-class Tuned:
-    """The entries of one target by the keys of their kernels. Tables with equal entries are equal."""
-
-    def __init__(self, entries: Mapping[str, Entry] | None = None) -> None:
-        self.entries = dict(sorted((entries or {}).items()))
-        text = repr([(key, sorted(entry.items())) for key, entry in self.entries.items()])
-        self.digest = blake2b(text.encode(), digest_size=16).hexdigest() if self.entries else ""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tuned) and other.digest == self.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-    def __repr__(self) -> str:
-        return f"Tuned({self.digest!r})"
+class Tuned(TunedEntries):
+    """The entries of a CPU."""
 
     def find(self, kernel: Kernel, parameters: frozenset[str]) -> Schedule | None:
         """The schedule for a kernel; None if there is no entry. ValueError if the entry is no schedule."""
