@@ -109,8 +109,8 @@ def default_choice(kernel: Kernel, target: Gpu, precision: str) -> tuple[TritonS
 
 def neighbours(kernel: Kernel, schedule: TritonSchedule, choice: GpuChoice, target: Gpu) -> list[GpuChoice]:
     """The choices that differ from one in a number, and in two for blocks of a product."""
-    found = (c for c in _near(schedule, choice) if c != choice and allows(kernel, schedule, c, target))
-    return list(dict.fromkeys(found))
+    near = (c for c in _near(schedule, choice) if c != choice and allows(kernel, schedule, c, target))
+    return list(dict.fromkeys(near))
 
 
 def _near(schedule: TritonSchedule, choice: GpuChoice) -> Iterator[GpuChoice]:
@@ -136,18 +136,18 @@ def allows(kernel: Kernel, schedule: TritonSchedule, choice: GpuChoice, target: 
     """True if a choice computes a kernel, whose schedule of the formulas is given."""
     if choice == choice_of(schedule):
         return True
-    given = {d.name: d.block for d in schedule.dims}
+    formula = {d.name: d.block for d in schedule.dims}
     for name in _DIMENSIONS:
         block = getattr(choice, name)
-        if (name in given) != (block > 0) or block & (block - 1) or (given.get(name, 0) <= 1 and block > 1):
+        if (name in formula) != (block > 0) or block & (block - 1) or (formula.get(name, 0) <= 1 and block > 1):
             return False
-        if given.get(name, 0) > 1 and block < _POINTS:
+        if formula.get(name, 0) > 1 and block < _POINTS:
             return False
     if not (1 <= choice.num_stages <= _STAGES and choice.split >= 1) or choice.num_warps not in (1, 2, 4, 8, 16):
         return False
     kernel = in_memory_order(convolutions_as_products(kernel))
     if contracts(kernel) and not schedule.plain:
-        if "r" in given:
+        if "r" in formula:
             return _allows_blocks(kernel, schedule, choice, target)
         return _allows_product(kernel, schedule, choice, target)
     return _allows_loops(kernel, schedule, choice)
