@@ -15,6 +15,7 @@ from .target import GpuTarget
 
 if TYPE_CHECKING:
     from ...ir.graph import Graph
+    from .part import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class _NoCode(ProgramCode):
         super().__init__(target, context)
         self._described = target.kernels
 
-    def add(self, source: TritonSource) -> None:
+    def add(self, source: TritonSource, part: Part | None = None) -> None:
         self.sources[source.name] = source
         self._described.setdefault(source.name, Described(source, None))
 
