@@ -12,6 +12,7 @@ from ..ir.assign_offsets import ALIGNMENT, Block, assign_offsets
 from ..ir.dialects.core import Constant, Fused, Relayout
 from ..ir.graph import Graph, Node, Op, Value
 from ..ir.lazy_dataclass import dataclass
+from ..ir.once import once
 from ..ir.places import Access
 from ..ir.program import LAYOUT, PACK, Copy, HostCall, Launch, Place, Program, Space, Step
 from ..ir.types import DType
@@ -167,12 +168,24 @@ class _Assembler:
         step that writes it reads the input element by element, and no output is a copy of the input.
         """
         old = self.graph.inputs[position]
-        if any(self.sharing.resolve(v).base is old for v in self.graph.outputs):
+        if old in self._returned:
             return False
-        first = next(n for n, step in enumerate(self.steps) if new in map(self._base, step.operands))
-        reads = [n for n, step in enumerate(self.steps) if old in map(self._base, step.operands)]
-        last = max(reads, default=-1)
+        first, last = self._spans[new][0], self._spans.get(old, (0, -1))[1]
         return last < first or (last == first and self._reads_elementwise(self.steps[first].node, old, new))
+
+    @once
+    def _returned(self) -> frozenset[Value]:
+        """The values whose memory outputs are in."""
+        return frozenset(map(self._base, self.graph.outputs))
+
+    @once
+    def _spans(self) -> dict[Value, tuple[int, int]]:
+        """The numbers of the first and the last step that use each value's memory."""
+        spans: dict[Value, tuple[int, int]] = {}
+        for number, step in enumerate(self.steps):
+            for base in map(self._base, step.operands):
+                spans[base] = spans.get(base, (number,))[0], number
+        return spans
 
     def _base(self, value: Value) -> Value:
         return self.sharing.resolve(value).base

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .graph import Graph, GraphBuilder, Node, Value
+from .symbolic import without_guards
 
 Replacement = Value | Sequence[Value] | None
 Rule = Callable[[GraphBuilder, Node, tuple[Value, ...]], Replacement]
@@ -21,23 +22,36 @@ def rebuild(graph: Graph, rule: Rule, builder: GraphBuilder | None = None) -> Gr
     b.inputs, b.parameters = list(graph.inputs), set(graph.parameters)
     b.updates, b.random, b.late, b.private = graph.updates, graph.random, graph.late, graph.private
     b.checks = graph.checks
-    new: dict[Value, Value] = {v: v for v in graph.inputs}
+    new: dict[Value, Value] = {}  # of the values that have another one in the new graph
     changed = False
     for node in graph.nodes:
-        operands = tuple(new[v] for v in node.inputs)
+        operands = tuple([new.get(v, v) for v in node.inputs]) if new else node.inputs
         b.origin, b.location = node.name, node.location
         replaced = rule(b, node, operands)
         if replaced is None:
-            results = _keep(b, node, operands)
+            kept = keep(b, node, operands)
+            if kept is node:
+                continue
+            results: Sequence[Value] = kept.outputs
         else:
             changed = True
             results = (replaced,) if isinstance(replaced, Value) else tuple(replaced)
         new.update(zip(node.outputs, results, strict=True))
-    return b.build([new[v] for v in graph.outputs]) if changed else graph
+    return b.build([new.get(v, v) for v in graph.outputs]) if changed else graph
 
 
-def _keep(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+def keep(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Node:
+    """Add `node` to a new graph: the node itself if its operands are the same, else a node with the same op."""
     if operands == node.inputs:
-        b.append(node)
-        return node.outputs
-    return b.node(node.op, *operands, name=node.name, location=node.location).outputs
+        kept = node
+    elif _have_types(operands, node.inputs):
+        kept = node.on(operands)
+    else:
+        return b.node(node.op, *operands, name=node.name, location=node.location)
+    b.append(kept)
+    return kept
+
+
+def _have_types(operands: Sequence[Value], others: Sequence[Value]) -> bool:
+    with without_guards():
+        return all(new.type == old.type for new, old in zip(operands, others, strict=True))

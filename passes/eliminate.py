@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.lazy_dataclass import dataclass
-from ..ir.rewrite import Replacement, rebuild
+from ..ir.rewrite import Replacement, keep, rebuild
 from ..ir.symbolic import without_guards
 from .manager import Context, Pass
 
@@ -47,13 +47,13 @@ class EliminateCommonSubexpressions(Pass):
                 first = seen.get(key)
             if first is not None and not node.op.effects():
                 return first.outputs
-            kept = (
-                node if operands == node.inputs else b.node(node.op, *operands, name=node.name, location=node.location)
-            )
+            if operands == node.inputs:
+                kept, results = node, None
+            else:
+                kept = keep(b, node, operands)
+                results = kept.outputs
             with without_guards():
                 seen[key] = kept
-            if kept is not node:
-                return kept.outputs
-            return None
+            return results
 
         return rebuild(graph, rule)

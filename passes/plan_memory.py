@@ -43,11 +43,13 @@ class Sharing:
 
     def resolve(self, value: Value) -> View:
         """The view of `value` on the value that owns its memory."""
+        if (known := self._resolved.get(value)) is not None:
+            return known
         inwards: list[tuple[Value, View]] = []
         while (resolved := self._resolved.get(value)) is None and (view := self.views.get(value)) is not None:
             inwards.append((value, view))
             value = view.base
-        resolved = resolved or View(value)
+        resolved = resolved or self._resolved.setdefault(value, View(value))
         for inner, view in reversed(inwards):
             step = 1 if view.axis is None else (resolved.strides or physical_strides(view.base.type))[view.axis]
             strides = resolved.strides or view.strides  # the outermost whole defines the strides of its pieces
