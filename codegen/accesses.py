@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..ir.graph import Value
-from ..ir.places import Access, reading, writing
+from ..ir.places import Access, Place, reading, writing
 from ..ir.symbolic import is_symbolic
 from ..passes.plan_memory import Sharing
 from .compiler import Step
-from .emission import Packing
+from .emission import LaunchSpec, Packing
 
 
 class Accesses:
@@ -61,3 +61,17 @@ class Accesses:
 def after_first(accesses: Sequence[Access]) -> tuple[Access, ...]:
     """The accesses of a kernel's launches after the first one."""
     return tuple([replace(access, reads=True) for access in accesses])
+
+
+def taken(
+    spec: LaunchSpec, arguments: Sequence[Place | int], accesses: tuple[Access, ...]
+) -> tuple[tuple[Place | int, ...], tuple[Access, ...]]:
+    """The arguments of an emission that a launch takes, and its accesses to those that are places."""
+    if spec.taken is None:
+        return tuple(arguments), accesses
+    known = dict(zip([i for i, a in enumerate(arguments) if isinstance(a, Place)], accesses, strict=True))
+    places = [(i, offset) for i, offset in spec.taken if i in known]
+    return (
+        tuple([a.at(offset) if isinstance(a := arguments[i], Place) else a for i, offset in spec.taken]),
+        tuple([replace(known[i], nbytes=known[i].nbytes - offset) for i, offset in places]),
+    )

@@ -9,20 +9,20 @@ from typing import Any, Literal
 import numpy as np
 
 from ..ir.assign_offsets import ALIGNMENT, Block, assign_offsets
-from ..ir.dialects.core import Constant, Fused, Relayout
-from ..ir.graph import Graph, Node, Op, Value
+from ..ir.dialects.core import Constant, Fused
+from ..ir.graph import Graph, Node, Value
 from ..ir.lazy_dataclass import dataclass
 from ..ir.once import once
 from ..ir.places import Access
-from ..ir.program import LAYOUT, PACK, Copy, HostCall, Launch, Place, Program, Space, Step
+from ..ir.program import PACK, Copy, HostCall, Launch, Place, Program, Space, Step
 from ..ir.types import DType
 from ..passes.elementwise import elementwise_inputs
-from ..passes.kinds import Kind, kind_of
 from ..passes.plan_memory import Sharing
-from .accesses import Accesses, after_first
+from .accesses import Accesses, after_first, taken
 from .compiler import ControlSteps
 from .compiler import Step as KernelStep
 from .emission import LaunchSpec, Packing
+from .labels import kind_of_launch, step_names
 
 Phase = Literal["prepare", "run"]
 
@@ -50,8 +50,8 @@ class Placement:
     place: Callable[[Value], Place]
     packed: Callable[[Value, Packing], Place]
     workspace: Callable[[int], Place]
-    prepare: Sequence[int]
-    run: Sequence[int]
+    prepare: list[int]
+    run: list[int]
     prepared: frozenset[Value]
 
 
@@ -62,29 +62,44 @@ def assemble_placed(
     code: tuple[bytes, ...],
     names: Sequence[str] = (),
     keeps_prepared: bool = True,
+    *,
+    joins: bool = False,
 ) -> tuple[Program, Placement]:
-    """`assemble`, with the places of values."""
+    """`assemble`, with the places of values. With `joins`, launches that do not depend on each other will run at the
+    same time. So what depends on parameters alone is computed first, also if it is not kept, and memory is used again
+    only after a few more steps."""
     prepared = sharing.prepared if keeps_prepared else frozenset[Value]()
-    assembler = _Assembler(graph, sharing, prepared, steps, names)
-    program = assembler.program(code)
-    places = assembler.place, assembler.packed_place, assembler.workspace
-    return program, Placement(*places, assembler.owners["prepare"], assembler.owners["run"], prepared)
+    first = sharing.prepared if joins and not keeps_prepared else frozenset[Value]()
+    order = sorted(range(len(steps)), key=lambda i: bool(first) and not first.issuperset(steps[i].node.outputs))
+    assembler = _Assembler(graph, sharing, prepared, [steps[i] for i in order], names)
+    if joins:
+        assembler.join(first)
+    program, position = assembler.program(code), {number: i for i, number in enumerate(order)}
+    prepare, run = ([order[i] for i in assembler.owners[phase]] for phase in ("prepare", "run"))
+
+    def workspace(number: int) -> Place:
+        return assembler.workspace(position[number])
+
+    return program, Placement(assembler.place, assembler.packed_place, workspace, prepare, run, prepared)
 
 
 @dataclass(slots=True)
 class _Timeline:
-    """One phase of the program: its steps in order, and the blocks of memory that live during it."""
+    """One phase of the program: the blocks of memory that live during it, and the steps for which they then stay
+    unused."""
 
-    count: int = 0
+    slack: int = 0
     blocks: list[Block] = field(default_factory=list[Block])
 
     def block(self, nbytes: int, start: int, end: int, zeroed: object = None) -> Block:
-        block = Block(nbytes, start, end, zeroed)
+        block = Block(nbytes, start, end + self.slack, zeroed)
         self.blocks.append(block)
         return block
 
 
 _FOREVER = 1 << 60
+_SLACK = 3
+"""The steps of joined launches after which memory is used again: as many can compute gradients of one layer."""
 
 
 class _Assembler:
@@ -98,6 +113,7 @@ class _Assembler:
     ) -> None:
         """`prepared` are the values that only the launches `prepare` compute."""
         self.graph, self.sharing, self.prepared, self.steps = graph, sharing, prepared, steps
+        self.first, self.count_of_first = frozenset[Value](), 0
         self.time: dict[Phase, _Timeline] = {"prepare": _Timeline(), "run": _Timeline()}
         self.blocks: dict[Value, tuple[Phase, Block]] = {}
         self.packed: dict[tuple[Value, Packing], tuple[Phase, Block]] = {}
@@ -112,6 +128,11 @@ class _Assembler:
         self.accesses = Accesses(sharing)
         self.saved: dict[int, Block] = {}  # states whose new value is another input, read before inputs are replaced
 
+    def join(self, first: frozenset[Value]) -> None:
+        """Let launches be joined: the first steps compute `first`, and packed forms of these come next."""
+        self.first, self.time["run"].slack = first, _SLACK
+        self.count_of_first = sum(first.issuperset(step.node.outputs) for step in self.steps) if first else 0
+
     def program(self, code: tuple[bytes, ...]) -> Program:
         self._fix_places()
         self._plan()
@@ -120,9 +141,10 @@ class _Assembler:
         prepared, _ = assign_offsets([b for b in self.time["prepare"].blocks if not _is_scratch(b)])
         launches: dict[Phase, list[Step]] = {"prepare": [], "run": []}
         for number, step in enumerate(self.steps):
+            if number == self.count_of_first:
+                self._pack_first(launches)
             launches[self._phase(step)] += self._launches(number, step, launches)
-            for phase, known in launches.items():
-                self.owners[phase] += [number] * (len(known) - len(self.owners[phase]))
+            self._own(number, launches)
         return Program(
             name=self.graph.name,
             inputs=self.graph.input_types(),
@@ -141,6 +163,11 @@ class _Assembler:
             checks=self.graph.checks,
             scratch_bytes=scratch_bytes,
         )
+
+    def _own(self, number: int, launches: dict[Phase, list[Step]]) -> None:
+        """Note that new launches are of a step."""
+        for phase, known in launches.items():
+            self.owners[phase] += [number] * (len(known) - len(self.owners[phase]))
 
     # -- places that do not depend on lifetimes
 
@@ -279,6 +306,7 @@ class _Assembler:
         if (value, packing) in self.packed:
             return
         phase, last = ("prepare", _FOREVER) if value in self.prepared else (phase, last)
+        number = min(number, self.count_of_first) if value in self.first else number
         zeroed = None if packing.nbytes == value.type.nbytes else packing  # of equal size: nothing is padded
         self.packed[value, packing] = phase, self.time[phase].block(packing.nbytes, number, last, zeroed)
 
@@ -303,19 +331,32 @@ class _Assembler:
         is_kept = phase == "prepare" and not _is_scratch(block)
         return Place(Space.PREPARED if is_kept else Space.ARENA, 0, block.offset)
 
+    def _pack_first(self, launches: dict[Phase, list[Step]]) -> None:
+        """Add the launches that pack values of the first steps."""
+        for number, step in enumerate(self.steps):
+            for position, packing, spec in step.packs:
+                if step.operands[position] in self.first:
+                    self._pack(step, position, packing, spec, launches)
+            self._own(number, launches)
+
+    def _pack(
+        self, step: KernelStep, position: int, packing: Packing, spec: LaunchSpec, done: dict[Phase, list[Step]]
+    ) -> Place:
+        """The place of a packed operand, with the launch that packs it if there is none yet."""
+        value = step.operands[position]
+        key = value, packing
+        packed = self.packed_place(*key)
+        if key not in self.launched:
+            accesses = self.accesses.packing(value, packing)
+            done[self.packed[key][0]].append(self._launch(spec, (self.place(value), packed), accesses, PACK, step))
+        self.launched.add(key)
+        return packed
+
     def _launches(self, number: int, step: KernelStep, done: dict[Phase, list[Step]]) -> list[Step]:
         arguments: list[Place | int] = [self.place(v) for v in step.operands]
         for position, packing, spec in step.packs:
-            value = step.operands[position]
-            key = value, packing
-            packed = self.packed_place(*key)
-            if key not in self.launched:
-                accesses = self.accesses.packing(value, packing)
-                launch = self._launch(spec, (arguments[position], packed), accesses, PACK, step)
-                done[self.packed[key][0]].append(launch)
-            self.launched.add(key)
-            arguments[position] = packed
-        kind = _kind(step.node.op)
+            arguments[position] = self._pack(step, position, packing, spec, done)
+        kind = kind_of_launch(step.node.op)
         work = self._block_place(self._phase(step), self.work[number]) if number in self.work else None
         places = [a for a in arguments if isinstance(a, Place)]
         if step.control is not None:
@@ -329,7 +370,7 @@ class _Assembler:
         elif any(spec.numbers for spec in step.emission.launches):
             arguments.append(0)
         return [
-            self._launch(spec, *_taken(spec, arguments, after_first(accesses) if number else accesses), kind, step)
+            self._launch(spec, *taken(spec, arguments, after_first(accesses) if number else accesses), kind, step)
             for number, spec in enumerate(step.emission.launches)
         ]
 
@@ -341,7 +382,7 @@ class _Assembler:
         return replace(control.lower(places, work, starts, layers), layers=self._layers(step))
 
     def _layers(self, step: KernelStep) -> tuple[int, ...]:
-        return tuple([self._name(name) for name in _step_names(step)])
+        return tuple([self._name(name) for name in step_names(step)])
 
     def _name(self, name: str) -> int:
         return self.names.setdefault(name, len(self.names))
@@ -358,20 +399,6 @@ class _Assembler:
         return Launch(spec.symbol, arguments + spec.numbers, spec.count, spec.grain, *described, accesses)
 
 
-def _taken(
-    spec: LaunchSpec, arguments: Sequence[Place | int], accesses: tuple[Access, ...]
-) -> tuple[tuple[Place | int, ...], tuple[Access, ...]]:
-    """The arguments of an emission that a launch takes, and its accesses to those that are places."""
-    if spec.taken is None:
-        return tuple(arguments), accesses
-    known = dict(zip([i for i, a in enumerate(arguments) if isinstance(a, Place)], accesses, strict=True))
-    places = [(i, offset) for i, offset in spec.taken if i in known]
-    return (
-        tuple([a.at(offset) if isinstance(a := arguments[i], Place) else a for i, offset in spec.taken]),
-        tuple([replace(known[i], nbytes=known[i].nbytes - offset) for i, offset in places]),
-    )
-
-
 def _is_scratch(block: Block) -> bool:
     """True for a block of the prepare phase that no run reads. It is in the arena, which is unused at that time; its
     offset does not depend on the run, so that programs of a family prepare with the same launches."""
@@ -383,29 +410,3 @@ def _stored(op: Constant) -> np.ndarray[Any, Any]:
     if op.dtype is DType.BF16:
         return (op.value.view(np.uint32) >> 16).astype(np.uint16)
     return np.ascontiguousarray(op.value)
-
-
-def _kind(op: Op) -> str:
-    """The `kind` of a launch of `op`; see `Launch`."""
-    if not isinstance(op, Fused):
-        return op.name.rpartition(".")[2]
-    moves = [n for n in op.body.nodes if isinstance(n.op, Relayout)]
-    return LAYOUT if moves and all(_only_moves(n) for n in op.body.nodes) else op.kind
-
-
-def _only_moves(node: Node) -> bool:
-    """True if a node of a region computes nothing: a relayout, or a constant or broadcast, which layers share."""
-    return isinstance(node.op, Relayout) or kind_of(node) is Kind.VIRTUAL
-
-
-def _step_names(step: KernelStep) -> list[str]:
-    """The names of the layers that a step computes."""
-    return list(dict.fromkeys(name for node in step.nodes for name in layer_names(node)))
-
-
-def layer_names(node: Node) -> list[str]:
-    """The names of the layers that a node computes, in order; for a region that computes none, the names of all its
-    nodes."""
-    inner = node.op.body.nodes if isinstance(node.op, Fused) else (node,)
-    computing = [n for n in inner if not _only_moves(n)]
-    return list(dict.fromkeys(n.name for n in computing or inner if n.name))

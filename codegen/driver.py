@@ -63,9 +63,12 @@ def compile_steps(
     functions: list[HostFunction] = []
     steps = KernelCompiler(emitter, context, functions, compile_control).steps(fused, sharing)
     keeps = context.options.keeps_prepared
-    assembled, placement = assemble_placed(fused, sharing, steps, (), graph.names(), keeps)
+    joins = joins and emitter.joins
+    assembled, placement = assemble_placed(fused, sharing, steps, (), graph.names(), keeps, joins=joins)
     program = replace(assembled, functions=tuple(functions))
-    program = replace(emitter.join(program) if joins else program, code=emitter.code())
+    if joins:
+        program = emitter.join(program, [(steps[n].node, n) for n in placement.prepare + placement.run])
+    program = replace(program, code=emitter.code())
     if context.settings.verify and not context.options.dynamic:  # `DynamicProgram.at` verifies those
         from ..ir.verifier import verify_program
 

@@ -18,6 +18,7 @@ from .emission import Emission, LaunchSpec, Packing
 
 if TYPE_CHECKING:
     from ..ir.code_store import CodeStore
+    from ..ir.gather_steps import Part
     from ..ir.kernel import Kernel
     from ..ir.program import Program
     from ..passes.manager import Context, Pass
@@ -75,8 +76,16 @@ class Emitter(Protocol):
         which compute little for each of its elements."""
         ...
 
-    def join(self, program: Program) -> Program:
-        """The program of the emitted launches, or one with fewer launches and the same results; see `Target.join`."""
+    @property
+    def joins(self) -> bool:
+        """True if `join` joins launches. Then what depends on parameters alone is computed first, by few launches,
+        unless it is kept from run to run."""
+        ...
+
+    def join(self, program: Program, parts: Sequence[Part]) -> Program:
+        """The program of the emitted launches with fewer of them and the same results; see `Target.join`. `parts` are
+        the node that a launch computes a part of, and a number that is the same for launches which follow each other:
+        those that prepare, then the others. Not called unless `joins`."""
         ...
 
     def code(self) -> tuple[bytes, ...]:

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Never, Protocol, TypeVar, runtime_checkable
 
 from ...ir.dialects.core import Fused
+from ...ir.gather_steps import Part
 from ...ir.graph import Graph, Node
 from ...ir.hashing import structural_hash, trace_hash
 from ...ir.kernel import Kernel
@@ -248,8 +249,10 @@ class LlvmEmitter:
 
     # -- code
 
-    def join(self, program: Program) -> Program:
-        return program
+    joins = False
+
+    def join(self, program: Program, parts: Sequence[Part]) -> Never:
+        raise AssertionError("the thread pool starts groups of launches together")
 
     def code(self) -> tuple[bytes, ...]:
         """The objects of the kernels of this program's shapes, and those of the shape-free kernels, which are compiled

@@ -17,6 +17,7 @@ from .objects import Objects
 from .pipeline import lower_module
 
 if TYPE_CHECKING:
+    from ...ir.gather_steps import Part
     from ...ir.kernel import Kernel
     from ...ir.program import Program
     from ...ir.types import TensorType
@@ -63,8 +64,10 @@ class MlirEmitter:
     def emit(self, kernel: Kernel, parameters: frozenset[str], aligned: bool) -> Never:
         raise NotImplementedError("the mlir target has no kernels")
 
-    def join(self, program: Program) -> Program:
-        return program
+    joins = False
+
+    def join(self, program: Program, parts: Sequence[Part]) -> Never:
+        raise AssertionError("no launches are joined")
 
     def emit_chain(self, chain: Sequence[ChainedKernel]) -> None:
         return None

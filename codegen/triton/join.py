@@ -11,15 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from ...ir.hashing import structural_hash
 from ...ir.lazy_dataclass import dataclass
 from .emit import Blocks, TritonSource
+from .kernel_code import MOST_COUNTERS
 from .part import NUMBER, PROGRAM_ID, Part
 from .schedule import TritonSchedule
+from .split import COUNTERS
 
 MOST_WORDS = 496
 """The most parameters of a joined kernel: with two that Triton adds, less than the 4 KiB that CUDA passes."""
+
+SMALL = 128
+"""The programs of a kernel that are fewer than multiprocessors."""
 
 MOST_PARTS = 32
 """The most different functions of a joined kernel."""
@@ -44,9 +50,27 @@ class Joined:
 
 
 def join(members: Sequence[Member]) -> Joined:
-    """The kernel that does the work of all members, which are of one kind (`Part.kind`). ValueError if functions with
-    one name differ."""
+    """The kernel that does the work of all members, which `kinds_of` allows. ValueError if functions with one name
+    differ."""
     return _Joining(members).joined()
+
+
+def kinds_of(member: Member) -> list[Kind]:
+    """The kinds of joined kernels that a launch can be in. A product is joined with products. Other kernels are joined
+    with these if they are small: few programs of a product run on a multiprocessor at a time."""
+    part, is_small = member.part, member.count <= SMALL
+    kinds = ("product",) if part.multiplies else ("other", "product") if is_small else ("other",)
+    warps = [n for n in part.warps if is_small or n <= 4 * part.num_warps]
+    return [Kind(kind, n, part.fp_fusion) for kind in kinds for n in warps]
+
+
+class Kind(NamedTuple):
+    """What the launches of a joined kernel have in common: "product" or "other", the warps of a program, and whether
+    multiplications and additions are fused."""
+
+    name: str
+    warps: int
+    fp_fusion: bool
 
 
 def chunks(members: Sequence[Member]) -> list[list[int]]:
@@ -54,12 +78,12 @@ def chunks(members: Sequence[Member]) -> list[list[int]]:
     are neighbours."""
     result: list[list[int]] = []
     room = _Room()
-    for part, positions in _by_part(members).items():
+    for positions in _by_part(members).values():
         for i in positions:
-            if not result or not room.take(part, members[i].arguments):
+            if not result or not room.take(members[i]):
                 result.append([])
                 room = _Room()
-                room.take(part, members[i].arguments)
+                room.take(members[i])
             result[-1].append(i)
     return result
 
@@ -79,8 +103,13 @@ class _Room:
     def __init__(self) -> None:
         self.functions: dict[str, str] = {}
         self.columns: dict[Part, list[list[Hashable]]] = {}
+        self.counters = 0
 
-    def take(self, part: Part, arguments: Sequence[Hashable]) -> bool:
+    def take(self, member: Member) -> bool:
+        part, arguments = member.part, member.arguments
+        counters = self.counters + member.count * part.counts
+        if counters > MOST_COUNTERS:
+            return False
         columns = self.columns.get(part)
         if columns is None:
             own = part.functions()
@@ -93,18 +122,21 @@ class _Room:
         longer = [[*column, argument] for column, argument in zip(columns, arguments, strict=True)]
         self.columns[part] = longer
         if self._words() <= MOST_WORDS:
+            self.counters = counters
             return True
         self.columns[part] = columns
         return False
 
     def _words(self) -> int:
-        """The parameters: for each part, the columns of different arguments, and the first programs of launches."""
-        return sum(map(_words_of, self.columns.values()))
+        """The parameters: for each part, the columns of different arguments, and the first programs
+        and counters of launches."""
+        return sum(_words_of(columns, 1 + part.counts) for part, columns in self.columns.items())
 
 
-def _words_of(columns: Sequence[Sequence[Hashable]]) -> int:
+def _words_of(columns: Sequence[Sequence[Hashable]], more: int) -> int:
+    """The parameters of a part with `more` for each launch."""
     different = {tuple(column) for column in columns}
-    return sum(len(c) if len(set(c)) > 1 else 1 for c in different) + len(columns[0]) + 1
+    return sum(len(c) if len(set(c)) > 1 else 1 for c in different) + more * len(columns[0]) + 2
 
 
 class _Joining:
@@ -114,7 +146,7 @@ class _Joining:
         self.divisible: set[str] = set()
         self.arguments: list[tuple[int, int] | int] = []
         self.lines: list[str] = []
-        self.begin = 0
+        self.begin = self.counters = 0
 
     def joined(self) -> Joined:
         groups = _by_part(self.members)
@@ -127,6 +159,9 @@ class _Joining:
                     raise ValueError(f"two functions {helper} of kernels that are joined")
             function = names.setdefault(main.replace(f"def {name}(", "def {}(", 1), f"part{len(names)}")
             self._branch(number, part, function, positions, number + 1 == len(groups))
+        if any(part.counts for part in groups):
+            self.signature.append((COUNTERS, "*i32"))
+            self.divisible.add(COUNTERS)
         mains = [main.replace("def {}(", f"def {name}(", 1) for main, name in names.items()]
         return self._finished(list(groups), helpers.values(), mains)
 
@@ -136,8 +171,11 @@ class _Joining:
         body = "\n".join(f"    {line}" for line in (f"{NUMBER} = {PROGRAM_ID}", *self.lines))
         head = f"@triton.jit\ndef NAME({names}):\n{body}"
         text = "\n\n\n".join((f'"""Joined kernels."""\n\n{imports}', *helpers, *mains, head)) + "\n"
-        warps, stages, fusion = parts[0].kind
-        schedule = TritonSchedule((), warps, stages, fp_fusion=fusion)
+        kinds = set(kinds_of(self.members[0]))
+        for member in self.members[1:]:
+            kinds.intersection_update(kinds_of(member))
+        kind = min(kinds)
+        schedule = TritonSchedule((), kind.warps, fp_fusion=kind.fp_fusion)
         grid = (Blocks((sum(m.count for m in self.members),), 1),)
         divisible = frozenset(self.divisible)
         unnamed = TritonSource(text, "NAME", tuple(self.signature), (), divisible, grid, schedule)
@@ -158,6 +196,8 @@ class _Joining:
             self.lines.append(f"{word} {NUMBER} < {self._number(f'end{number}', self.begin)}:")
         indent = "" if is_last and not number else "    "
         columns, chosen = self._columns(number, part, positions)
+        if part.counts:
+            columns.append(self._own_counters(number, positions, chosen))
         first = [self._number(f"first{number}_{k}", start) for k, start in enumerate(starts)]
         self._choose(indent, number, first, chosen, 0, len(positions))
         begin = first[0] if len(positions) == 1 else f"first{number}"
@@ -171,7 +211,7 @@ class _Joining:
         known: dict[tuple[Hashable, ...], str] = {}
         columns: list[str] = []
         chosen: dict[str, list[str]] = {}
-        for at, (name, type) in enumerate(part.signature):
+        for at, (name, type) in enumerate(part.signature[: len(part.signature) - part.counts]):
             values = tuple(self.members[i].arguments[at] for i in positions)
             key = type, name in part.divisible, *values
             if key not in known:
@@ -184,6 +224,17 @@ class _Joining:
                         self._parameter(parameter, type, (i, at), name in part.divisible)
             columns.append(known[key])
         return columns, chosen
+
+    def _own_counters(self, number: int, positions: Sequence[int], chosen: dict[str, list[str]]) -> str:
+        """The counters of a launch: no two launches have the same."""
+        own = f"counter{number}"
+        names = [own] if len(positions) == 1 else [f"{own}_{k}" for k in range(len(positions))]
+        for name, i in zip(names, positions, strict=True):
+            self._number(name, self.counters)
+            self.counters += self.members[i].count
+        if len(positions) > 1:
+            chosen[own] = names
+        return f"{COUNTERS} + {own}"
 
     def _choose(
         self, indent: str, number: int, first: Sequence[str], chosen: dict[str, list[str]], low: int, high: int

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...ir.gather_steps import Part as PartOfNode
 from ...ir.gather_steps import gather_steps
 from ...ir.places import Access, Place
 from ...ir.program import JOINED, Launch, Program, Step, all_steps
 from ...passes.manager import Context, Options
 from .emit import TritonSource
-from .join import Member, chunks, join
+from .join import Member, chunks, join, kinds_of
 from .kernel_code import KernelCode
 from .part import Part
 from .program_code import ProgramCode
@@ -21,10 +22,16 @@ if TYPE_CHECKING:
     from .target import GpuTarget
 
 
-def join_launches(program: Program, parts: Mapping[str, Part], add: Callable[[TritonSource], None]) -> Program:
+def join_launches(
+    program: Program,
+    parts: Mapping[str, Part],
+    add: Callable[[TritonSource], None],
+    of_steps: Mapping[int, PartOfNode] | None = None,
+) -> Program:
     """The program with joined launches; `parts` are the kernels that can be parts of others, by their symbols. `add`
-    gets the new kernels. Results are the same: steps move only before others that they do not depend on."""
-    joiner = _Joiner(program, parts, add)
+    gets the new kernels. Results are the same: steps move only before others that they do not depend on. `of_steps`:
+    see `gather_steps`."""
+    joiner = _Joiner(program, parts, add, of_steps)
     return replace(program, prepare=joiner.steps(program.prepare), steps=joiner.steps(program.steps), groups=())
 
 
@@ -44,24 +51,32 @@ def symbols_of(program: Program) -> set[str]:
 
 
 class _Joiner:
-    def __init__(self, program: Program, parts: Mapping[str, Part], add: Callable[[TritonSource], None]) -> None:
-        self.program, self.parts, self.add = program, parts, add
+    def __init__(
+        self,
+        program: Program,
+        parts: Mapping[str, Part],
+        add: Callable[[TritonSource], None],
+        of_steps: Mapping[int, PartOfNode] | None,
+    ) -> None:
+        self.program, self.parts, self.add, self.of_steps = program, parts, add, of_steps
 
     def steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
         """The steps with joined launches."""
-        groups = gather_steps(self.program, steps, self._kind)
+        groups = gather_steps(self.program, steps, self._kinds, self.of_steps)
         return tuple([step for group in groups for step in self._joined(group)])
 
-    def _kind(self, step: Step) -> Hashable | None:
+    def _kinds(self, step: Step) -> Collection[Hashable]:
         part = self.parts.get(step.symbol) if isinstance(step, Launch) and step.count and step.accesses else None
-        return None if part is None else part.kind
+        if part is None or not isinstance(step, Launch):
+            return ()
+        return kinds_of(_member(part, step))
 
     def _joined(self, group: Sequence[Step]) -> list[Step]:
         """The launches of a group, with few of them."""
         launches = [step for step in group if isinstance(step, Launch)]
         if len(launches) < 2:
             return list(group)
-        members = [Member(self.parts[launch.symbol], launch.arguments, launch.count) for launch in launches]
+        members = [_member(self.parts[launch.symbol], launch) for launch in launches]
         return [self._launch([launches[i] for i in chunk], [members[i] for i in chunk]) for chunk in chunks(members)]
 
     def _launch(self, launches: Sequence[Launch], members: Sequence[Member]) -> Launch:
@@ -81,6 +96,10 @@ class _Joiner:
             "; ".join(dict.fromkeys(launch.fallback for launch in launches if launch.fallback)),
             tuple(_accesses(launches, arguments)),
         )
+
+
+def _member(part: Part, launch: Launch) -> Member:
+    return Member(part, launch.arguments, launch.count)
 
 
 def _accesses(launches: Sequence[Launch], arguments: Sequence[Place | int]) -> list[Access]:

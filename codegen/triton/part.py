@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ...ir.lazy_dataclass import dataclass
+from .split import COUNTERS
 
 if TYPE_CHECKING:
     from .emit import TritonSource
@@ -15,6 +16,22 @@ PROGRAM_ID = "tl.program_id(0)"
 
 _FUNCTION = re.compile(r"^@triton\.jit\ndef (\w+)\(.*?(?=\n+@triton\.jit|\Z)", re.DOTALL | re.MULTILINE)
 _WORD = re.compile(r"\b\w+\b")
+_LOOP = re.compile(r"\bin range\((.*)\):$", re.MULTILINE)
+_WARPS = 1, 2, 4, 8, 16
+_ACROSS_THREADS = (
+    "tl.dot",
+    "tl.sum",
+    "tl.reduce",
+    "tl.max(",
+    "tl.min(",
+    "tl.arg",
+    "scan",
+    "tl.sort",
+    "barrier",
+    "atomic",
+)
+"""What threads of a program compute together."""
+
 NUMBER = "_program"
 """The parameter that is the number of the program."""
 
@@ -45,18 +62,31 @@ class Part:
         return Part(**fields)
 
     @property
-    def kind(self) -> tuple[int, int, bool]:
-        """Kernels with equal values can be parts of one: the number of warps decides the order of sums."""
-        return self.num_warps, self.num_stages, self.fp_fusion
+    def counts(self) -> bool:
+        """True if the last argument is counters of the device, one for each program or fewer; launches do not have
+        it."""
+        return self.signature[-1][0] == COUNTERS
+
+    @property
+    def multiplies(self) -> bool:
+        """True for a product, which needs most registers and much of the shared memory of a multiprocessor."""
+        return "tl.dot" in self.text
+
+    @property
+    def warps(self) -> frozenset[int]:
+        """The numbers of warps with which it computes the same bits: they decide the order of sums."""
+        fixed = any(name in text for text in self.functions().values() for name in _ACROSS_THREADS)
+        return frozenset((self.num_warps,) if fixed else (w for w in _WARPS if w >= self.num_warps))
 
     def functions(self) -> dict[str, str]:
         """The texts of its function, which comes last, and of those that it calls, by name. The number of the program
-        is an argument of those that depend on it."""
+        is an argument of those that depend on it. Its loops have stages of their own."""
         every = {match.group(1): match.group(0).rstrip() for match in _FUNCTION.finditer(self.text)}
         called = _reached({self.name}, {name: _names(text) & every.keys() for name, text in every.items()})
         callers = {name: {f for f in called if name in _names(every[f])} for name in called}
         numbered = _reached({name for name in called if PROGRAM_ID in every[name]}, callers)
         texts = {name: _numbered(every[name], numbered) if name in numbered else every[name] for name in called}
+        texts[self.name] = _LOOP.sub(rf"in tl.range(\1, num_stages={self.num_stages}):", texts[self.name])
         return {name: texts[name] for name in (*(f for f in every if f in called and f != self.name), self.name)}
 
     def imports(self) -> list[str]:
@@ -86,14 +116,10 @@ def _numbered(text: str, functions: set[str]) -> str:
 
 
 def part_of(source: TritonSource) -> Part | None:
-    """A kernel as a part; None if it cannot be one: products need the registers and the shared memory of a program for
-    themselves, and counters belong to one launch at a time."""
+    """A kernel as a part; None if it depends on its grid in other ways than by the number of a program."""
     schedule = source.schedule
     settings = schedule.num_warps, schedule.num_stages, schedule.fp_fusion
     divisible = tuple(sorted(source.divisible))
     part = Part(source.name, source.text, source.signature, source.constants, divisible, *settings)
     text = "\n".join(part.functions().values())
-    return None if source.counts or any(name in text for name in _ALONE) else part
-
-
-_ALONE = "tl.dot", "tl.program_id", "num_programs"
+    return None if "tl.program_id" in text or "num_programs" in text else part

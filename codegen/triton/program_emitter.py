@@ -7,10 +7,11 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...ir.gather_steps import Part
 from ...ir.graph import Node
 from ...ir.hashing import structural_hash, trace_hash
 from ...ir.kernel import Kernel
-from ...ir.program import Program
+from ...ir.program import Computation, Program
 from ...ir.types import TensorType
 from ...passes.manager import Context
 from ..chains import ChainedKernel
@@ -76,10 +77,10 @@ class TritonEmitter:
 
     def _add(self, source: TritonSource) -> None:
         """Add a kernel of the program."""
-        self.kernels.add(source, part_of(source) if self._joins else None)
+        self.kernels.add(source, part_of(source) if self.joins else None)
 
     @property
-    def _joins(self) -> bool:
+    def joins(self) -> bool:
         """True for programs for known shapes: others share kernels, each of which is compiled once."""
         return self.context.options.static_shape and not self.context.options.dynamic
 
@@ -150,11 +151,11 @@ class TritonEmitter:
     def emit_clearing(self, type: TensorType, position: int, grouped: bool) -> LaunchSpec | None:
         return None
 
-    def join(self, program: Program) -> Program:
+    def join(self, program: Program, parts: Sequence[Part]) -> Program:
         """See `Emitter`."""
-        if not self._joins:
-            return program
-        joined = join_launches(program, self.kernels.parts(), self.kernels.add)
+        computing = (step for step in (*program.prepare, *program.steps) if isinstance(step, Computation))
+        of_steps = {id(step): part for step, part in zip(computing, parts, strict=True)}
+        joined = join_launches(program, self.kernels.parts(), self.kernels.add, of_steps)
         self.kernels.keep(symbols_of(joined))
         return joined
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("triton")
 
+from contraction_kernels import gemm_kernel
 from mxforge.codegen.triton.compile import compile_triton
+from mxforge.codegen.triton.emit import emit_triton
 from mxforge.codegen.triton.halves import HalvesPacking
 from mxforge.codegen.triton.join import MOST_WORDS, Member, chunks, join
 from mxforge.codegen.triton.kernel_code import KernelCode
 from mxforge.codegen.triton.part import Part, part_of
+from mxforge.codegen.triton.schedule import schedule_triton
 from mxforge.codegen.triton.target import SM90
+from mxforge.ir.types import DType
 from support.ttir import run_ttir
 
 
@@ -76,3 +82,19 @@ def test_results() -> None:
     for before, after in zip(x, y, strict=True):
         bits = (before.view(np.int32) + 0x1000) & -0x2000
         np.testing.assert_array_equal(after, bits.view(np.float32))
+
+
+def test_products_keep_their_stages() -> None:
+    """Joined products have the asynchronous copies and the tensor-core instructions of all of them."""
+    kernels = [gemm_kernel((), n, n, n, DType.BF16) for n in (256, 1024)]
+    schedules = [
+        replace(schedule_triton(kernel, SM90), num_stages=n) for n, kernel in zip((4, 3), kernels, strict=True)
+    ]
+    sources = [emit_triton(kernel, schedule) for kernel, schedule in zip(kernels, schedules, strict=True)]
+    parts = [part_of(source) for source in sources]
+    joined = join([Member(part, (k, 10 + k, 20 + k), 1) for k, part in enumerate(parts) if part is not None])
+    separate, together = [compile_triton(source, SM90) for source in sources], compile_triton(joined.source, SM90)
+    assert together.resources.stack == 0
+    assert together.shared == max(kernel.shared for kernel in separate)
+    for instruction in ("cp.async.cg.shared.global", "cp.async.wait_group", "wgmma.mma_async", "mma.sync"):
+        assert together.ptx.count(instruction) == sum(kernel.ptx.count(instruction) for kernel in separate)

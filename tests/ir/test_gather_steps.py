@@ -17,7 +17,7 @@ def launch(symbol: str, source: Place, target: Place) -> Launch:
 
 def gathered(*steps: Step) -> list[list[str]]:
     program = Program("p", (), (), frozenset(), steps, (), 256, 0, b"", ())
-    groups = gather_steps(program, steps, lambda step: step.symbol[0] if isinstance(step, Launch) else None)
+    groups = gather_steps(program, steps, lambda step: step.symbol[:-1] if isinstance(step, Launch) else "")
     return [[getattr(step, "symbol", "copy") for step in group] for group in groups]
 
 
@@ -40,3 +40,8 @@ def test_a_step_follows_what_reads_the_memory_that_it_writes() -> None:
         ["copy"],
         ["a1"],
     ]
+
+
+def test_a_group_has_the_kinds_of_all_its_steps() -> None:
+    steps = [launch(name, arena(32 * i), arena(32 * i + 16)) for i, name in enumerate(("ab0", "b1", "a2", "a3"))]
+    assert gathered(*steps) == [["ab0", "b1"], ["a2", "a3"]]

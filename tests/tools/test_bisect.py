@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mxforge.codegen import assemble, compiler
+from mxforge.codegen import assemble, compiler, labels
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph
 from mxforge.ir.kernel import Const, Kernel, Scalar, Store
@@ -48,7 +48,7 @@ def break_kernels(monkeypatch: pytest.MonkeyPatch, layer: str) -> None:
 
     def wrong(node: Any, op: Any, sharing: Any) -> Any:
         made = right(node, op, sharing)
-        if layer not in assemble.layer_names(node):
+        if layer not in labels.layer_names(node):
             return made
         return [(_plus_one(kernel), values) for kernel, values in made]
 
@@ -223,14 +223,14 @@ def test_a_right_script_has_its_own_status(in_script: Any) -> None:
 BREAK = """
 import mxforge.tools.bisect  # the package can be changed before the script compiles
 from dataclasses import replace
-from mxforge.codegen import assemble, compiler
+from mxforge.codegen import assemble, compiler, labels
 from mxforge.ir.kernel import Const, Scalar, Store
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.types import DType
 right = compiler._kernels
 def wrong(node, op, sharing):
     made = right(node, op, sharing)
-    if not any("dense" in name for name in assemble.layer_names(node)):
+    if not any("dense" in name for name in labels.layer_names(node)):
         return made
     def plus(k):
         return replace(k, stages=tuple(

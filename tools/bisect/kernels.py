@@ -11,9 +11,9 @@ from itertools import groupby
 
 import numpy as np
 
-from ...codegen.assemble import layer_names
 from ...codegen.compiler import Step
 from ...codegen.driver import Compilation
+from ...codegen.labels import layer_names
 from ...codegen.llvm.emit import scheduled_kernel
 from ...codegen.llvm.schedule.tuned import entry_of
 from ...codegen.target import Target
