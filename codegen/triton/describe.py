@@ -9,6 +9,7 @@ from ...ir.kernel import Kernel
 from ...ir.lazy_dataclass import dataclass
 from ...passes.manager import Context
 from .emit import TritonSource
+from .part import Part
 from .program_code import ProgramCode
 from .program_emitter import TritonEmitter
 from .target import GpuTarget

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed: pip install mxforge[cuda]")
 
 from contraction_kernels import gemm_kernel
-from mxforge.codegen.driver import compile_graph
+from mxforge.codegen.driver import compile_steps
 from mxforge.codegen.triton import parallel
 from mxforge.codegen.triton.compile import compile_kernel
 from mxforge.codegen.triton.emit import TritonSource, emit_triton
@@ -146,11 +146,11 @@ def test_a_forked_process_starts_its_own_workers(workers: Workers) -> None:
 
 def test_processes_compile_what_the_store_does_not_have(processes: Workers) -> None:
     store = MemoryStore()
-    first = compile_graph(sums(5), TTIR, kernels=store)
+    first = compile_steps(sums(5), TTIR, kernels=store).program
     assert len(processes._idle) == 2
     assert sorted(store.code.values()) == sorted(first.code) and len(first.code) == 5
     processes.stop()
-    assert compile_graph(sums(5), TTIR, kernels=store).code == first.code
+    assert compile_steps(sums(5), TTIR, kernels=store).program.code == first.code
     assert not processes.is_warm, "all kernels are in the store"
 
 
@@ -184,7 +184,7 @@ def test_the_first_error_ends_the_compilation_of_a_program(processes: Workers) -
 
 
 def test_few_kernels_are_compiled_here(processes: Workers) -> None:
-    assert len(compile_graph(sums(2), TTIR).code) == 2
+    assert len(compile_steps(sums(2), TTIR).program.code) == 2
     assert not processes.is_warm
 
 
