@@ -51,14 +51,16 @@ class CompiledKernel:
 def compile_kernel(source: TritonSource, target: GpuTarget) -> KernelCode:
     """The kernel in the form that the target's devices load. Raises the errors of `compile_triton`."""
     parameters, warps = tuple(type for _, type in source.signature), source.schedule.num_warps
-    counters, part = source.counts, part_of(source)
+    counters = source.counts
     with _calls.run(), _one_thread:
         if target.form == "ttir":
             text = lower_to_ttir(source, target)
-            return KernelCode(source.name, "ttir", parameters, warps, 0, text.encode(), counters, part)
+            return KernelCode(source.name, "ttir", parameters, warps, 0, text.encode(), counters, part_of(source))
         compiled = _without_spills(source, target)
     warps = compiled.num_warps
-    return KernelCode(source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin, counters, part)
+    return KernelCode(
+        source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin, counters, part_of(source)
+    )
 
 
 def _without_spills(source: TritonSource, target: Gpu) -> CompiledKernel:
