@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..ir.code_store import NO_STORE, CodeStore
+from ..ir.dialects.core.split import Split
 from ..ir.dialects.mx.infer_types import Use, infer_types
 from ..ir.dialects.mx.operator import Operator
 from ..ir.graph import Graph, GraphBuilder, Op, Value
 from ..ir.symbolic import Trace
 from ..ir.types import Shape, TensorType
-from ..passes.manager import Options
+from ..passes.manager import Context, Options
+from ..passes.training import backward_graph, derivative_options, training_graphs
 from .driver import compile_graph
-from .dynamic_program import DynamicProgram
+from .dynamic_program import DynamicPair, DynamicProgram
 from .target import Target
 
 
@@ -28,6 +30,20 @@ def compile_dynamic(graph: Graph, target: Target, options: Options, kernels: Cod
     trace = Trace()
     program = compile_graph(with_shapes(graph, _shapes(graph, trace)), target, options, kernels)
     return DynamicProgram(program.parameters, trace.evaluator(program))
+
+
+def compile_dynamic_derivative(
+    graph: Graph, wrt: Sequence[int], rows: Sequence[int], target: Target, options: Options, kernels: CodeStore
+) -> tuple[DynamicPair, Split]:
+    """Compile the forward and the backward program of the gradient of a graph of mx nodes by the inputs `wrt`, with
+    `options.dynamic`, for the extents of its inputs and for other extents. Returns the split graphs too, whose
+    structure does not depend on extents. For `rows` see `training_graphs`."""
+    trace = Trace()
+    split = training_graphs(with_shapes(graph, _shapes(graph, trace)), wrt, Context(target, options), rows)
+    first, last = derivative_options(split, options)
+    forward = compile_graph(split.forward, target, first, kernels)
+    backward = compile_graph(backward_graph(split, forward.results), target, last, kernels)
+    return DynamicPair(graph.parameters, trace.evaluator((forward, backward))), split
 
 
 def _shapes(graph: Graph, trace: Trace) -> list[Shape]:

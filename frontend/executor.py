@@ -194,13 +194,15 @@ class Executor:
             if outputs is self._outputs:
                 self._outputs = run.results
             return run
-        outputs = self._make_outputs(specialization.types) if outputs is None else outputs
+        targets = [self._grad_dict[self.function.names[i]] for i in wrt]
+        rows = [k for k, target in enumerate(targets) if target is not None and target.stype == "row_sparse"]
+        derivative = specialization.derivative(wrt, rows)
+        if outputs is None:
+            outputs = self._make_outputs(derivative.forward.specialization.types[: specialization.count])
         call = Call(self.function, specialization, arrays)
         if hooks.watched:
             before_call(call)
-        targets = [self._grad_dict[self.function.names[i]] for i in wrt]
-        rows = [k for k, target in enumerate(targets) if target is not None and target.stype == "row_sparse"]
-        run = ForwardRun(specialization.derivative(wrt, rows), arrays, outputs, self._version.stamp)
+        run = ForwardRun(derivative, arrays, outputs, self._version.stamp)
         if hooks.watched:
             after_call(call, outputs)
         for array in outputs:

@@ -9,9 +9,9 @@ from ..ir.dialects.core import Relayout, products_of
 from ..ir.dialects.core.gradient import cotangent_positions, gradient_graph
 from ..ir.dialects.core.split import Split
 from ..ir.graph import Graph, GraphBuilder, Value
-from ..ir.types import Layout
+from ..ir.types import Layout, TensorType
 from .differentiate import Differentiate
-from .manager import Context, run_passes
+from .manager import Context, Options, run_passes
 from .partition import partition
 from .pipeline import JOINT, to_core_with_gradients
 from .row_gradients import with_row_gradients
@@ -64,6 +64,15 @@ def keeps_prepared(forward: Graph) -> bool:
     return not weights or sum(map(products_of, forward.nodes)) < _MUCH_WORK * weights
 
 
+def derivative_options(split: Split, options: Options) -> tuple[Options, Options]:
+    """The options of the forward and of the backward program. Their graphs are of core, which has no modes: a call
+    without a tape shares the forward program if it keeps nothing. Parameters change between backward passes, so the
+    backward program keeps nothing that depends on them alone."""
+    options = replace(options, training=False)
+    forward = replace(options, keeps_prepared=keeps_prepared(split.forward))
+    return forward, replace(options, keeps_prepared=False)
+
+
 _MUCH_WORK = 200
 """Multiply-adds for each byte of weights. Packing a byte takes as long as about ten."""
 
@@ -75,6 +84,13 @@ def _saved_bytes(split: Split, results: int) -> int:
     """The bytes that the forward graph returns in addition to its results."""
     kept = {s.position for s in split.residuals if not s.is_input and s.position >= results}
     return sum(split.forward.outputs[i].type.nbytes for i in kept)
+
+
+def backward_graph(split: Split, types: Sequence[TensorType]) -> Graph:
+    """The backward graph of a derivative whose forward program has results of these types."""
+    stored = {i: types[s.position].layout for i, s in enumerate(split.residuals) if not s.is_input}
+    layouts = {i: layout for i, layout in stored.items() if layout is not None}
+    return with_stored_inputs(split.backward, layouts) if layouts else split.backward
 
 
 def with_stored_inputs(graph: Graph, layouts: Mapping[int, Layout]) -> Graph:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ..codegen.target import DynamicTarget, Target
@@ -29,12 +29,9 @@ from .cache import default_cache
 from .compiler_identity import compiler_identity
 from .device import Device, Runnable
 from .devices import COMPILED, HOST
-from .dynamic import DynamicPrograms
+from .dynamic import D, DynamicPrograms
 from .loaded_program import LoadedProgram
 from .watch import watched
-
-if TYPE_CHECKING:
-    from ..codegen.dynamic_program import DynamicProgram
 
 _REMEMBERED = 4096  # executables; each loaded program takes three mappings of the 65530 that Linux allows a process
 
@@ -105,13 +102,23 @@ def dynamic_programs(graph: Graph, options: Options, device: Device = HOST) -> D
 
     from ..ir.hashing import family_hash
 
-    def make() -> DynamicPrograms:
-        target = device.target.dynamic
-        assert target is not None, f"programs of {device.name} have fixed shapes"
-        return DynamicPrograms(_DynamicCompiler(family, options, device, target), device)
-
     family = family_hash(graph)
+
+    def make() -> DynamicPrograms:
+        from ..codegen.dynamic import compile_dynamic
+
+        target = dynamic_target(device)
+        compiler = DynamicCompiler(compile_dynamic, options, device, target, family)
+        return DynamicPrograms(compiler, device, options)
+
     return make() if graph.calls_python() else _families.get((device.name, settings().cpu, family, options), make)
+
+
+def dynamic_target(device: Device) -> DynamicTarget:
+    """The target of a device that has dynamic programs."""
+    target = device.target.dynamic
+    assert target is not None, f"programs of {device.name} have fixed shapes"
+    return target
 
 
 def why_specialised(graph: Graph, device: Device) -> str:
@@ -127,14 +134,22 @@ def _why_fixed(device: Device) -> str:
     return f"programs of {device.name} have fixed shapes" if device.target.dynamic is None else ""
 
 
-class _DynamicCompiler:
-    """Compiles dynamic programs of one family of graphs, and stores them on disk with the symbols of their code, which
-    other programs share."""
+class DynamicCompiler(Generic[D]):
+    """Compiles dynamic programs of one family of graphs by `run`, and stores them on disk with the symbols of their
+    code, which other programs share. `content` identifies what is compiled."""
 
-    def __init__(self, family: str, options: Options, device: Device, target: DynamicTarget) -> None:
-        self.family, self.options, self.device, self.target = family, options, device, target
+    def __init__(
+        self,
+        run: Callable[[Graph, Target, Options, CodeStore], D],
+        options: Options,
+        device: Device,
+        target: DynamicTarget,
+        *content: object,
+    ) -> None:
+        self._run, self.content = run, content
+        self.options, self.device, self.target = options, device, target
 
-    def stored(self, number: int) -> DynamicProgram | None:
+    def stored(self, number: int) -> D | None:
         data = _read(self._key(number))
         if data is None:
             return None
@@ -143,21 +158,16 @@ class _DynamicCompiler:
             self.target.share(names, code)
         return program
 
-    def compile(self, graph: Graph) -> DynamicProgram:
-        from ..codegen.dynamic import compile_dynamic
+    def compile(self, graph: Graph) -> D:
+        with _alone(self.target, self.content), collection_paused():
+            return self._run(graph, self.target, self.options, kernel_store(self.device))
 
-        with _alone(self.target, self.family), collection_paused():
-            return compile_dynamic(graph, self.target, self.options, kernel_store(self.device))
-
-    def watched(self, graph: Callable[[], Graph], program: Runnable) -> Runnable:
-        return watched(self.device, graph, self.options, program)
-
-    def store(self, number: int, program: DynamicProgram, loaded: LoadedProgram[Any]) -> None:
-        if not loaded.program.calls_python:
-            _write(self._key(number), pickle.dumps((program, loaded.symbols())))
+    def store(self, number: int, program: D, loaded: Sequence[LoadedProgram[Any]]) -> None:
+        if not any(p.program.calls_python for p in loaded):
+            _write(self._key(number), pickle.dumps((program, [symbol for p in loaded for symbol in p.symbols()])))
 
     def _key(self, number: int) -> str:
-        return _digest(self.family, number, astuple(self.options), self.target.identity, compiler_identity())
+        return _digest(self.content, number, astuple(self.options), self.target.identity, compiler_identity())
 
 
 def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..ir.dialects.core.split import Source, Split
@@ -18,9 +17,8 @@ from ..ir.dialects.core.vanishing import zero_values
 from ..ir.graph import Graph, Value
 from ..ir.locks import ForkSafeLock
 from ..ir.once import once
-from ..ir.types import TensorType
 from ..passes.manager import Context, Options
-from ..passes.training import gradient_of, keeps_prepared, lowered_for_gradients, training_graphs, with_stored_inputs
+from ..passes.training import backward_graph, derivative_options, gradient_of, lowered_for_gradients, training_graphs
 from .compile import (
     StoredProgram,
     capabilities,
@@ -38,21 +36,34 @@ from .function import Specialization
 from .residuals import ResidualPool
 from .watch import watch_split
 
+DerivativeKey = tuple[tuple[int, ...], tuple[int, ...]]
+"""What a derivative is by: positions of inputs, and the positions among these of gradients that can be row-sparse."""
+
 
 class Differentiable:
-    """A graph of mx or core with constant types, on a device. It is compiled when it is first run.
+    """A graph of mx or core with constant types, on a device, or a function that builds it when it is needed. It is
+    compiled when it is first run.
 
     Parameters of the graph keep their packed forms from run to run. `origin` is what the frontend made the graph of,
     and the number of its operands, which are the first inputs.
     """
 
     def __init__(
-        self, graph: Graph, options: Options, device: Device, origin: tuple[object, int] | None = None
+        self,
+        graph: Graph | Callable[[], Graph],
+        options: Options,
+        device: Device,
+        origin: tuple[object, int] | None = None,
     ) -> None:
-        self.graph, self.options, self.device, self.origin = graph, options, device, origin
-        self._derivatives: dict[tuple[tuple[int, ...], tuple[int, ...]], Derivative] = {}
+        self._graph, self.options, self.device, self.origin = graph, options, device, origin
+        self._derivatives: dict[DerivativeKey, Derivative] = {}
         self._gradients: dict[tuple[int, ...], Differentiable] = {}
         self._lock = ForkSafeLock()
+
+    @once
+    def graph(self) -> Graph:
+        """The computation."""
+        return self._graph if isinstance(self._graph, Graph) else self._graph()
 
     @once
     def specialization(self) -> Specialization:
@@ -81,7 +92,7 @@ class Differentiable:
                     derivative = self._derivatives[key] = self._derived(key)
         return derivative
 
-    def _derived(self, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Derivative:
+    def _derived(self, key: DerivativeKey) -> Derivative:
         """The derivative, which is on disk or made here."""
         record = self._record(key)
         stored = None if record is None else _stored_derivative(record, key[0], self.device)
@@ -91,7 +102,7 @@ class Differentiable:
         watch_split(self.graph, *key, self.options, split)
         return _derivative(key[0], split, self.options, self.device, record)
 
-    def _record(self, key: tuple[tuple[int, ...], tuple[int, ...]]) -> str | None:
+    def _record(self, key: DerivativeKey) -> str | None:
         """The name on disk of a derivative; None if its programs are not stored."""
         graph = self.graph
         if graph.calls_python() or not stores_programs(self.device):
@@ -179,12 +190,8 @@ class Derivative:
 
 def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: Device, record: str | None) -> Derivative:
     """The derivative with these graphs. The forward program determines the layouts of residuals, so it is compiled
-    before the backward program. What both are is then stored under `record`. Parameters change between backward passes,
-    so the backward program keeps nothing that depends on them alone.
-
-    The graphs are of core, which has no modes: a call without a tape shares the forward program if it keeps nothing."""
-    options = replace(options, training=False, keeps_prepared=keeps_prepared(split.forward))
-    last = replace(options, keeps_prepared=False)
+    before the backward program. What both are is then stored under `record`."""
+    options, last = derivative_options(split, options)
     traits = Traits.of(split)
     first = Compiled(lambda: _specialised(split.forward, options, device), device)
 
@@ -198,13 +205,6 @@ def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: De
 
     second, calls_python = Compiled(compile_backward, device), split.forward.calls_python()
     return Derivative(wrt, split.residuals, split.rows, traits, first, second, calls_python)
-
-
-def backward_graph(split: Split, types: Sequence[TensorType]) -> Graph:
-    """The backward graph of a derivative whose forward program has results of these types."""
-    stored = {i: types[s.position].layout for i, s in enumerate(split.residuals) if not s.is_input}
-    layouts = {i: layout for i, layout in stored.items() if layout is not None}
-    return with_stored_inputs(split.backward, layouts) if layouts else split.backward
 
 
 def _specialised(graph: Graph, options: Options, device: Device) -> Specialization:

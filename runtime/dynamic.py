@@ -1,9 +1,9 @@
 """The programs of one computation for any shapes: compiled once, evaluated for each signature.
 
-The first signature compiles a *dynamic program* (`codegen/dynamic.py`): a function from extents to a program. Later
-signatures evaluate it, which takes a fraction of a millisecond for a small network and a few milliseconds for a large
-one. A signature that does not satisfy its guards compiles another dynamic program. All of them share machine code and
-prepared memory.
+The first signature compiles a *dynamic program* (`codegen/dynamic.py`): a function from extents to a program, or to the
+forward and the backward program of a derivative. Later signatures evaluate it, which takes a fraction of a millisecond
+for a small network and a few milliseconds for a large one. A signature that does not satisfy its guards compiles
+another dynamic program. All of them share machine code and prepared memory.
 
 The program of a signature does not depend on earlier signatures: a dynamic program that accepts a signature equals the
 one that would be compiled for it. Dynamic programs are stored on disk, numbered in the order of their compilation.
@@ -11,90 +11,109 @@ one that would be compiled for it. Dynamic programs are stored on disk, numbered
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from ..ir.graph import Graph
 from ..ir.locks import ForkSafeLock
 from ..ir.program import Program, Step
 from ..ir.types import TensorType
+from ..passes.manager import Options
 from .device import Device, Runnable
 from .loaded_program import LoadedProgram
 from .prepared import PreparedPool
+from .watch import watched
 
 if TYPE_CHECKING:
     from ..codegen.dynamic_program import DynamicProgram
 
 _REMEMBERED = 32  # dynamic programs of one computation; the oldest is dropped first
 
+E = TypeVar("E")
+L = TypeVar("L")
 
-class Compiler(Protocol):
+
+class Evaluated(Protocol[E]):
+    """What depends on the types of inputs; see `codegen/dynamic_program.py`."""
+
+    def at(self, types: Sequence[TensorType]) -> E | None: ...
+
+
+D = TypeVar("D", bound=Evaluated[Any])
+
+
+class Compiler(Protocol[D]):
     """Compiles one computation for some types of its inputs."""
 
-    def stored(self, number: int) -> DynamicProgram | None:
+    def stored(self, number: int) -> D | None:
         """The dynamic program that an earlier process stored under this number."""
         ...
 
-    def compile(self, graph: Graph) -> DynamicProgram: ...
+    def compile(self, graph: Graph) -> D: ...
 
-    def watched(self, graph: Callable[[], Graph], program: Runnable) -> Runnable:
-        """The executable of a graph for callers; see `watch.py`."""
-        ...
-
-    def store(self, number: int, program: DynamicProgram, loaded: LoadedProgram[Any]) -> None:
-        """Store a dynamic program. `loaded` is its program for some types."""
+    def store(self, number: int, program: D, loaded: Sequence[LoadedProgram[Any]]) -> None:
+        """Store a dynamic program. `loaded` are its programs for some types."""
         ...
 
 
-class DynamicPrograms:
-    """Creates the executables of one computation for any extents of the inputs that are not parameters."""
+class Dynamics(ABC, Generic[D, E, L]):
+    """Finds, for any extents of the inputs that are not parameters, what one computation runs for them."""
 
-    def __init__(self, compiler: Compiler, device: Device) -> None:
+    def __init__(self, compiler: Compiler[D], device: Device) -> None:
         self._compiler, self._device = compiler, device
         self._lock = ForkSafeLock()
-        self._programs: tuple[DynamicProgram, ...] = ()
+        self._known: tuple[D, ...] = ()
         self._count = 0  # of all dynamic programs, dropped ones included
         self._prepared: WeakValueDictionary[tuple[tuple[Step, ...], bytes], PreparedPool] = WeakValueDictionary()
 
-    def executable(self, types: Sequence[TensorType], graph: Callable[[], Graph]) -> Runnable:
-        """The executable for inputs of these types. `graph` returns the computation on them, if it must be compiled."""
-        program = self._known(types)
-        if program is None:
-            with self._lock:
-                program = self._known(types) or self._stored(types) or self._made(types, graph())
-        return self._compiler.watched(graph, program)
+    @abstractmethod
+    def _use(self, dynamic: D, evaluated: E) -> L:
+        """What callers get for what a dynamic program returns."""
 
-    def _known(self, types: Sequence[TensorType]) -> LoadedProgram[Any] | None:
-        for dynamic in self._programs:
-            program = dynamic.at(types)
-            if program is not None:
-                return self._loaded(program)
+    @abstractmethod
+    def _programs(self, used: L) -> Sequence[LoadedProgram[Any]]:
+        """The programs of what callers get."""
+
+    def find(self, types: Sequence[TensorType], graph: Callable[[], Graph]) -> L:
+        """What runs for inputs of these types. `graph` returns the computation on them, if it must be compiled."""
+        used = self._evaluated(types)
+        if used is None:
+            with self._lock:
+                used = self._evaluated(types) or self._stored(types) or self._compiled(types, graph())
+        return used
+
+    def _evaluated(self, types: Sequence[TensorType]) -> L | None:
+        for dynamic in self._known:
+            evaluated = dynamic.at(types)
+            if evaluated is not None:
+                return self._use(dynamic, evaluated)
         return None
 
-    def _stored(self, types: Sequence[TensorType]) -> LoadedProgram[Any] | None:
-        """The executable of a dynamic program that is only on disk."""
+    def _stored(self, types: Sequence[TensorType]) -> L | None:
+        """What a dynamic program that is only on disk returns."""
         while (dynamic := self._compiler.stored(self._count)) is not None:
             self._add(dynamic)
-            program = dynamic.at(types)
-            if program is not None:
-                return self._loaded(program)
+            evaluated = dynamic.at(types)
+            if evaluated is not None:
+                return self._use(dynamic, evaluated)
         return None
 
-    def _made(self, types: Sequence[TensorType], graph: Graph) -> LoadedProgram[Any]:
+    def _compiled(self, types: Sequence[TensorType], graph: Graph) -> L:
         dynamic = self._compiler.compile(graph)
-        program = dynamic.at(types)
-        assert program is not None, "the extents of a compilation satisfy its guards"
-        loaded = self._loaded(program)
-        self._compiler.store(self._count, dynamic, loaded)
+        evaluated = dynamic.at(types)
+        assert evaluated is not None, "the extents of a compilation satisfy its guards"
+        used = self._use(dynamic, evaluated)
+        self._compiler.store(self._count, dynamic, self._programs(used))
         self._add(dynamic)
-        return loaded
+        return used
 
-    def _add(self, dynamic: DynamicProgram) -> None:
-        self._programs = (*self._programs[-_REMEMBERED + 1 :], dynamic)
+    def _add(self, dynamic: D) -> None:
+        self._known = (*self._known[-_REMEMBERED + 1 :], dynamic)
         self._count += 1
 
-    def _loaded(self, program: Program) -> LoadedProgram[Any]:
+    def _load(self, program: Program) -> LoadedProgram[Any]:
         """A program in memory. Programs with the same preparation and constants share their prepared memory."""
         key = program.prepare, program.constants
         with self._lock:
@@ -102,3 +121,21 @@ class DynamicPrograms:
             if pool is None:
                 pool = self._prepared[key] = PreparedPool(program.prepared_bytes, self._device.allocate_zeroed)
         return self._device.load(program, pool)
+
+
+class DynamicPrograms(Dynamics["DynamicProgram", Program, LoadedProgram[Any]]):
+    """Creates the executables of one computation."""
+
+    def __init__(self, compiler: Compiler[DynamicProgram], device: Device, options: Options) -> None:
+        super().__init__(compiler, device)
+        self._options = options
+
+    def executable(self, types: Sequence[TensorType], graph: Callable[[], Graph]) -> Runnable:
+        """The executable for inputs of these types; for `graph` see `find`."""
+        return watched(self._device, graph, self._options, self.find(types, graph))
+
+    def _use(self, dynamic: DynamicProgram, evaluated: Program) -> LoadedProgram[Any]:
+        return self._load(evaluated)
+
+    def _programs(self, used: LoadedProgram[Any]) -> Sequence[LoadedProgram[Any]]:
+        return (used,)

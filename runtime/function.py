@@ -85,19 +85,24 @@ class LazySpecialization(Specialization):
     def __init__(
         self,
         make: Callable[[], Runnable],
-        types: tuple[TensorType, ...],
+        types: tuple[TensorType, ...] | None,
         name: str,
         layers: tuple[str, ...],
         device: Device,
     ) -> None:
+        """`types` is None if only the program knows the types of the results."""
         self._make = make
-        self.device, self.name, self.layers, self.types = device, name, layers, types
+        self.device, self.name, self.layers = device, name, layers
+        if types is not None:
+            self.types = types
 
     def __getattr__(self, name: str) -> Any:
         """What only the program knows; Python calls this until the program is there."""
-        if name not in ("executable", "state", "random"):
+        if name not in ("executable", "state", "random", "types"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self._use(self._make())
+        executable = self._make()
+        self.types = executable.outputs
+        self._use(executable)
         return getattr(self, name)
 
 

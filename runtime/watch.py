@@ -35,6 +35,11 @@ def watch(device: Device, watcher: Watcher | None) -> None:
     _watcher, _device = watcher, device
 
 
+def is_watched(device: Device) -> bool:
+    """True if a tool watches the programs of a device."""
+    return _watcher is not None and device is _device
+
+
 def watched(device: Device, graph: Callable[[], Graph], options: Options, program: Runnable) -> Runnable:
     """The program for callers."""
     return program if _watcher is None or device is not _device else _watcher.program(graph(), options, program)

@@ -97,7 +97,7 @@ class BlockFunction:
             specialization = self._hook.function.specialization_for(arrays)
             return self._hook.report(arrays, specialization.call(arrays, parameters.version.stamp))
         specialization = self.function.specialization_for(arrays)
-        if specialization.types and self._has_paths:
+        if not specialization.is_stepwise and self._has_paths:
             self._remember(data, parameters, specialization)
         return specialization.call(arrays, parameters.version.stamp)
 
@@ -289,9 +289,7 @@ class _ContextParameters:
     def path_by(self, specialization: SymbolSpecialization, wrt: tuple[int, ...]) -> Callable[..., Any] | None:
         """The fast path of recorded calls with gradients by the inputs `wrt`; see `recorded_calls.path_by`."""
         bound = self._bound if self._params else None
-        return path_by(
-            specialization.differentiable, wrt, self._operands, self._arguments, len(specialization.types), bound
-        )
+        return path_by(specialization.differentiable, wrt, self._operands, self._arguments, specialization.count, bound)
 
     def recorded_path(self, specialization: SymbolSpecialization) -> Callable[..., Any]:
         """As `fast_path`, for calls that a tape records."""
@@ -302,15 +300,13 @@ class _ContextParameters:
 
         def call(*arrays: NDArray) -> Any:
             nonlocal known
+            entries: list[Entry | None] = []
             if variables:
                 if version.checked != clock.now:
                     refresh()
                 if self.owner is not owner:
                     raise DeviceError("the parameters have other types")
                 entries = list(map(_ENTRY, variables))
-                if entries != known[0]:
-                    known = paths.of_parameters(entries)
-            entries, path, on_tape = known
             more: list[tuple[int, Entry]] = []
             for i, which in data:
                 entry = getattr(arrays[which], "_entry", None)
@@ -318,7 +314,10 @@ class _ContextParameters:
                     more.append((i, entry))
             if more:
                 path, on_tape = paths.of(more, entries)
-            return path(on_tape, *arrays)
+                return path(on_tape, *arrays)
+            if entries != known[0]:
+                known = paths.of_parameters(entries)
+            return known[1](known[2], *arrays)
 
         return call
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import cache
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ...ir.caches import Cache
 from ...ir.collection import collection_paused
 from ...ir.graph import Effect, Graph, GraphError
-from ...ir.lazy_dataclass import dataclass
 from ...ir.once import once
-from ...ir.settings import settings
 from ...ir.types import DType, TensorType
 from ...passes.manager import Options
 from ...runtime.device import Device, DeviceError, Runnable
@@ -35,25 +31,13 @@ from .to_graph import symbol_to_graph
 
 if TYPE_CHECKING:
     from ...runtime.derivative import Derivative, Differentiable
-    from ...runtime.dynamic import DynamicPrograms
+    from ...runtime.shape_family import ShapeFamily
     from ..ndarray import NDArray
     from .stepwise import StepwiseSpecialization
     from .symbol import Symbol
 
 
 _DEFAULT = FunctionFlags()
-
-
-@dataclass
-class _Family:
-    """Signatures that differ in the extents of data alone. The first one is specialised. The others run programs for
-    dynamic shapes, or are specialised too for the reason `refusal`; both are unknown until the second signature.
-    """
-
-    first: tuple[TensorType, ...]
-    layers: tuple[str, ...]
-    programs: DynamicPrograms | None = None
-    refusal: str = ""
 
 
 class SymbolFunction(Function["SymbolSpecialization"]):
@@ -77,7 +61,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         self.title = name or symbol.name or "group"
         self.is_stepwise = any(n.operator.sized_by_values for n in depth_first(symbol._entries) if not n.is_variable)
         self._steps: dict[bool, StepwiseSpecialization] = {}
-        self._families: Cache[Hashable, _Family] = Cache("families of signatures", SIGNATURES)
+        self._families: Cache[Hashable, ShapeFamily] = Cache("families of signatures", SIGNATURES)
         self.kept_operators: dict[SymNode, KeptOperators] = {}
         self._calls_python: bool | None = None
 
@@ -114,47 +98,37 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         return cast("SymbolSpecialization", specialization)
 
     def specialise(self, types: tuple[TensorType, ...], training: bool, device: Device = HOST) -> SymbolSpecialization:
-        """Infers shapes. The program is compiled when it first runs: recorded calls run the derivative's programs."""
-        family = self._family_of(types, training, device)
-        known, options = self._families.find(family), self.options(training)
-        is_dynamic = known is not None and types != known.first and not self.flags.static_shape
-        if known is not None and is_dynamic and not training:  # its program knows the results: no graph is built
-            program = self._program(types, options, device, known, None)
-            return SymbolSpecialization(self, lambda: program, types, program.outputs, known.layers, device, training)
-        key = None if is_dynamic else symbol_key(self, types, options, device)
-        stored = key and read_stored(key)
+        """Infers shapes. The program is compiled when it first runs: recorded calls run the derivative's programs. The
+        programs of a further signature of a family know the types of results, so no graph is built."""
+        key = self._family_of(types, training, device)
+        family, options = self._families.find(key), self.options(training)
+        if family is not None and types != family.first and not self.flags.static_shape:
+            graph = partial(self.graph, types)
+            make = partial(self._dynamic, family, types, options, graph)
+            return SymbolSpecialization(self, make, types, None, family, training, graph)
+        stored_key = symbol_key(self, types, options, device)
+        stored = stored_key and read_stored(stored_key)
         if stored:
-            layers = self._add_family(family, types, stored.program.names).layers
-            return SymbolSpecialization(
-                self,
-                lambda: self._stored(stored, types, options, device),
-                types,
-                stored.types,
-                layers,
-                device,
-                training,
-            )
+            family = self._add_family(key, types, stored.program.names, device)
+            make = partial(self._stored, stored, types, options, device)
+            return SymbolSpecialization(self, make, types, stored.types, family, training, partial(self.graph, types))
         with _user_errors(self.title), collection_paused():
             graph = self.graph(types)
-        added = self._add_family(family, types, graph.names())
-        return SymbolSpecialization(
-            self,
-            lambda: self._program(types, options, device, added if is_dynamic else None, graph, key),
-            types,
-            tuple(graph.output_types()),
-            added.layers,
-            device,
-            training,
-            graph,
-        )
+        family = self._add_family(key, types, graph.names(), device)
+        make = partial(self._program, graph, options, device, stored_key)
+        return SymbolSpecialization(self, make, types, tuple(graph.output_types()), family, training, lambda: graph)
 
     def options(self, training: bool) -> Options:
         """The options of the programs for calls that are not recorded."""
         weights = DType.F32 if training else self.flags.weights
         return Options(training=training, weights=weights, precision=self.flags.mode_of_products)
 
-    def _add_family(self, key: Hashable, types: tuple[TensorType, ...], layers: tuple[str, ...]) -> _Family:
-        return self._families.find(key) or self._families.add(key, _Family(types, layers))
+    def _add_family(
+        self, key: Hashable, types: tuple[TensorType, ...], layers: tuple[str, ...], device: Device
+    ) -> ShapeFamily:
+        from ...runtime.shape_family import ShapeFamily
+
+        return self._families.find(key) or self._families.add(key, ShapeFamily(self.title, types, layers, device))
 
     def _stored(
         self, stored: StoredSymbol, types: tuple[TensorType, ...], options: Options, device: Device
@@ -162,52 +136,32 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         """The program on disk; compiled if it is no longer there."""
         from ...runtime.compile import load_stored
 
-        return load_stored(stored.program, device) or self._program(types, options, device, None, None)
+        known = load_stored(stored.program, device)
+        if known is not None:
+            return known
+        with _user_errors(self.title):
+            return self._program(self.graph(types), options, device)
 
-    def _program(
-        self,
-        types: tuple[TensorType, ...],
-        options: Options,
-        device: Device,
-        family: _Family | None,
-        graph: Graph | None,
-        key: str | None = None,
-    ) -> Runnable:
-        """The program for a signature; that for dynamic shapes if a family is given. What is known of it is stored on
-        disk under `key`."""
+    def _program(self, graph: Graph, options: Options, device: Device, key: str | None = None) -> Runnable:
+        """The program for the shapes of a graph. What is known of it is stored on disk under `key`."""
         from ...runtime.compile import executable_for
 
         with _user_errors(self.title):
-            if family is not None:
-                return self._dynamic(family, types, options, device)
-            graph = graph or self.graph(types)
             executable = executable_for(graph, options, device)
             if key is not None:
                 store(key, graph, options, device)
             return executable
 
+    def _dynamic(
+        self, family: ShapeFamily, types: tuple[TensorType, ...], options: Options, graph: Callable[[], Graph]
+    ) -> Runnable:
+        """The program for a further signature of a family."""
+        with _user_errors(self.title):
+            return family.executable(types, options, graph)
+
     def _family_of(self, types: Sequence[TensorType], training: bool, device: Device) -> Hashable:
         kinds = [t if n in self.parameters else (t.rank, t.dtype) for n, t in zip(self.names, types, strict=True)]
         return training, device, *kinds
-
-    def _dynamic(self, family: _Family, types: tuple[TensorType, ...], options: Options, device: Device) -> Runnable:
-        """The executable for a further signature of a family. The graph is built only to be compiled."""
-        from ...runtime.compile import dynamic_programs, executable_for, why_specialised
-
-        graph = cache(lambda: self.graph(types))
-        if family.programs is None and not family.refusal:
-            family.refusal = why_specialised(graph(), device)
-            if not family.refusal:
-                family.programs = dynamic_programs(graph(), replace(options, dynamic=True), device)
-        refusal = family.refusal
-        if family.programs is not None:
-            try:
-                return family.programs.executable(types, graph)
-            except GraphError as error:
-                refusal = str(error)
-        if settings().debug >= 1:
-            print(f"mxforge: {self.title} is compiled for the shapes of this call alone: {refusal}", file=sys.stderr)
-        return executable_for(graph(), options, device)
 
     def graph(self, types: Sequence[TensorType]) -> Graph:
         """The graph of mx operators on inputs of these types, with parameters marked."""
@@ -232,23 +186,26 @@ def _user_errors(title: str) -> Generator[None]:
 
 
 class SymbolSpecialization(LazySpecialization):
-    """A symbol compiled for one signature."""
+    """A symbol compiled for one signature. `count` is the number of results."""
+
+    is_stepwise = False
 
     def __init__(
         self,
         function: SymbolFunction,
         make: Callable[[], Runnable],
         signature: tuple[TensorType, ...],
-        types: tuple[TensorType, ...],
-        layers: tuple[str, ...],
-        device: Device,
+        types: tuple[TensorType, ...] | None,
+        family: ShapeFamily,
         training: bool,
-        graph: Graph | None = None,
+        graph: Callable[[], Graph],
     ) -> None:
-        """`make` compiles the program, whose operands and results have the types `signature` and `types`. `graph` is
-        built when it is needed if it is None."""
-        super().__init__(make, types, function.title, layers, device)
+        """`make` compiles the program, whose operands and results have the types `signature` and `types`; None if the
+        program of a further signature of `family` knows them. `graph` returns the graph, or builds it."""
+        super().__init__(make, types, function.title, family.layers, family.device)
         self.function, self.signature, self.training, self._graph = function, signature, training, graph
+        self.count = len(function.symbol)
+        self._family = None if types is not None else family
 
     def _use(self, executable: Runnable) -> None:
         super()._use(executable)
@@ -272,7 +229,7 @@ class SymbolSpecialization(LazySpecialization):
         call = Call(self.function, self, arrays)
         before_call(call)
         try:
-            results = call_recorded(self.differentiable, arrays, len(self.types), version)
+            results = call_recorded(self.differentiable, arrays, self.count, version)
         except GraphError as error:
             raise MXNetError(str(error)) from cause_of(error)
         after_call(call, results)
@@ -283,10 +240,11 @@ class SymbolSpecialization(LazySpecialization):
         """The symbol as a graph that can be differentiated."""
         from ...runtime.derivative import Differentiable
 
-        graph = self._graph or self.function.graph(self.signature)
-        flags = self.function.flags
+        flags, origin = self.function.flags, (self.function.symbol, len(self.signature))
         options = Options(self.training, residual_bytes=flags.residual_bytes, precision=flags.mode_of_products)
-        return Differentiable(graph, options, self.device, (self.function.symbol, len(self.signature)))
+        if self._family is None:
+            return Differentiable(self._graph, options, self.device, origin)
+        return self._family.differentiable(self.signature, options, self._graph, origin)
 
     def derivative(self, wrt: Sequence[int], rows: Sequence[int] = ()) -> Derivative:
         """Same as `Differentiable.derivative`. MXNetError names an operator that has none."""

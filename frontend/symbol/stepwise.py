@@ -22,6 +22,7 @@ class StepwiseSpecialization:
     """Implements the interface of `SymbolSpecialization`. The types of its results are unknown before a run. States are
     updated by its operators."""
 
+    is_stepwise = True
     types: tuple[Any, ...] = ()
     state: tuple[int, ...] = ()
     random = None

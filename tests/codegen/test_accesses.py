@@ -20,8 +20,7 @@ from mxforge.ir.program_graph import data_alone, dependences, reduced
 from mxforge.ir.step_accesses import step_accesses
 from mxforge.ir.types import TensorType
 from mxforge.passes.manager import Context, Options
-from mxforge.passes.training import training_graphs
-from mxforge.runtime.derivative import backward_graph
+from mxforge.passes.training import backward_graph, training_graphs
 from mxforge.runtime.host.machine import host_target
 from mxforge.runtime.tensor_memory import stored
 from mxforge.tools.inputs import random_arrays

@@ -254,7 +254,8 @@ def test_shapes_that_do_not_fit_are_the_same_error_in_every_call() -> None:
         shapes = {"fc_weight": (4, 3), "fc_bias": (4,)}
 
         def call(**data: tuple[int, ...]) -> None:
-            made.specialization_for([nd.ones({**shapes, **data}[name]) for name in made.names])
+            arrays = [nd.ones({**shapes, **data}[name]) for name in made.names]
+            made.specialization_for(arrays).call(arrays, 0)
 
         for rows in range(2, 2 + good):
             call(x=(rows, 3), y=(rows, 4))

@@ -25,8 +25,7 @@ from ...passes.decompose import Decompose
 from ...passes.differentiate import Differentiate
 from ...passes.manager import Context, Options
 from ...passes.pipeline import JOINT, LOWER, OPTIMISE, TO_CORE, to_core_with_gradients
-from ...passes.training import training_graphs
-from ...runtime.derivative import backward_graph
+from ...passes.training import backward_graph, training_graphs
 from .compare import Array, in_dtype
 from .disturb import rounding_noise
 from .findings import Fault, Findings, Stage

@@ -12,8 +12,7 @@ from ...frontend.dtypes import from_memory, to_memory
 from ...ir.graph import Graph
 from ...ir.types import DType, TensorType
 from ...passes.manager import Context, Options
-from ...passes.training import training_graphs
-from ...runtime.derivative import backward_graph
+from ...passes.training import backward_graph, training_graphs
 from ...runtime.storage import Storage
 from ..errors import ToolError
 from ..inputs import labels_of, random_arrays

@@ -1,0 +1,89 @@
+"""Families of signatures: one computation on inputs that differ only in extents, with its programs and derivatives.
+
+The first signature of a family is compiled for its shapes by the caller. The others run dynamic programs
+(`dynamic.py`), or are compiled for their shapes too for the reason `refusal`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Graph, GraphError
+from ..ir.settings import settings
+from ..ir.types import TensorType
+from ..passes.manager import Options
+from .compile import dynamic_programs, executable_for, why_specialised
+from .device import Device, Runnable
+from .dynamic import DynamicPrograms
+from .watch import is_watched
+
+if TYPE_CHECKING:
+    from .derivative import Derivative, DerivativeKey, Differentiable
+    from .dynamic_derivatives import DynamicDerivatives
+
+
+class ShapeFamily:
+    """The programs of signatures that differ in the extents of inputs other than parameters. `first` are the types of
+    the first one; `title` and `layers` are the names of its graph and of its nodes."""
+
+    def __init__(self, title: str, first: tuple[TensorType, ...], layers: tuple[str, ...], device: Device) -> None:
+        self.title, self.first, self.layers, self.device = title, first, layers, device
+        self._programs: DynamicPrograms | None = None
+        self._derivatives: dict[DerivativeKey, DynamicDerivatives] = {}
+        self._refusal: str | None = None
+
+    def executable(self, types: tuple[TensorType, ...], options: Options, graph: Callable[[], Graph]) -> Runnable:
+        """The executable for a further signature. `graph` builds the computation, which is only needed to compile it.
+        GraphError names a node that cannot be compiled."""
+        graph = cache(graph)
+        refusal = self._why_fixed(graph)
+        if not refusal:
+            if self._programs is None:
+                self._programs = dynamic_programs(graph(), replace(options, dynamic=True), self.device)
+            try:
+                return self._programs.executable(types, graph)
+            except GraphError as error:
+                refusal = str(error)
+        self._report(refusal)
+        return executable_for(graph(), options, self.device)
+
+    def differentiable(
+        self, types: tuple[TensorType, ...], options: Options, graph: Callable[[], Graph], origin: tuple[object, int]
+    ) -> Differentiable:
+        """The computation for a further signature as a function that can be differentiated."""
+        from .dynamic_derivatives import FamilyDifferentiable
+
+        derivative = partial(self._derivative, types, options)
+        return FamilyDifferentiable(derivative, graph, options, self.device, origin)
+
+    def _derivative(
+        self, types: tuple[TensorType, ...], options: Options, key: DerivativeKey, graph: Callable[[], Graph]
+    ) -> Derivative | None:
+        """The derivative for a further signature; None if it must be compiled for its shapes."""
+        from .dynamic_derivatives import dynamic_derivatives
+
+        refusal = "its programs are watched" if is_watched(self.device) else self._why_fixed(graph)
+        if not refusal:
+            try:
+                derivatives = self._derivatives.get(key)
+                if derivatives is None:
+                    dynamic = replace(options, dynamic=True)
+                    derivatives = self._derivatives[key] = dynamic_derivatives(graph(), key, dynamic, self.device)
+                return derivatives.derivative(types, graph, self.title, self.layers)
+            except GraphError as error:
+                refusal = str(error)
+        self._report(refusal)
+        return None
+
+    def _why_fixed(self, graph: Callable[[], Graph]) -> str:
+        if self._refusal is None:
+            self._refusal = why_specialised(graph(), self.device)
+        return self._refusal
+
+    def _report(self, refusal: str) -> None:
+        if settings().debug >= 1:
+            print(f"mxforge: {self.title} is compiled for the shapes of this call alone: {refusal}", file=sys.stderr)

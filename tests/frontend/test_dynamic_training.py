@@ -1,0 +1,167 @@
+"""Training steps of many shapes: the second signature of a family compiles once for all, later ones compile nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxforge as mx
+from mxforge import autograd, gluon, nd
+from mxforge.codegen import driver
+from mxforge.gluon import nn
+from mxforge.ir.caches import clear_caches
+from mxforge.runtime import compile
+from mxforge.runtime.cache import DiskCache
+
+Gradients = dict[str, np.ndarray[Any, Any]]
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Caches are empty, that on disk too."""
+    disk = DiskCache(tmp_path / "cache")
+    monkeypatch.setattr(compile, "default_cache", lambda: disk)
+    clear_caches()
+    yield
+    clear_caches()
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the graphs that are compiled during the test."""
+    names: list[str] = []
+    original = driver.compile_steps
+
+    def counted(graph: Any, *rest: Any) -> Any:
+        names.append(graph.name)
+        return original(graph, *rest)
+
+    monkeypatch.setattr(driver, "compile_steps", counted)
+    return names
+
+
+def dense(**flags: Any) -> Any:
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Dense(24, activation="relu", in_units=12), nn.Dense(5, in_units=24))
+    return ready(net, **flags)
+
+
+def ready(net: Any, **flags: Any) -> Any:
+    """A network with the same parameters in each call."""
+    mx.random.seed(3)
+    np.random.seed(3)
+    net.initialize(mx.init.Uniform(0.5), force_reinit=True)
+    net.hybridize(**flags)
+    return net
+
+
+def step(net: Any, *data: Any) -> Gradients:
+    """The results and the gradients of a step, by name; the arrays `data` have gradients too."""
+    arrays = [nd.array(x) for x in data]
+    for array in arrays:
+        array.attach_grad()
+    with autograd.record():
+        result = net(*arrays)
+        loss = (result * result).sum()
+    loss.backward()
+    parameters = {n: p for n, p in net.collect_params().items() if p.grad_req != "null"}
+    found = {f"data{i}": a.grad.asnumpy() for i, a in enumerate(arrays)}
+    return {"result": result.asnumpy(), **found, **{n: p.grad().asnumpy() for n, p in parameters.items()}}
+
+
+def assert_close(a: Gradients, b: Gradients, tolerance: float = 1e-5) -> None:
+    assert a.keys() == b.keys()
+    for name, value in a.items():
+        scale = max(float(np.abs(value).max(initial=0)), 1e-3)
+        assert float(np.abs(value - b[name]).max(initial=0)) <= tolerance * scale, name
+
+
+def check(make: Callable[..., Any], data: Callable[[int], Any], sizes: tuple[int, ...], compiled: list[str]) -> None:
+    """Steps of sizes of which from the third on none compiles the network, against programs of constant shapes."""
+    dynamic, specialised = make(), make(static_shape=True, static_alloc=True)
+    for number, size in enumerate(sizes):
+        x = data(size)
+        compiled.clear()
+        found = step(dynamic, x)
+        assert number < 2 or not [n for n in compiled if n.startswith(dynamic.name)], size
+        assert_close(found, step(specialised, x))
+
+
+def rows(size: int) -> Any:
+    return np.random.default_rng(size).standard_normal((size, 12), np.float32)
+
+
+def test_dense_layers_of_any_batch_size(compiled: list[str]) -> None:
+    check(dense, rows, (3, 5, 7, 11, 6), compiled)
+
+
+def test_another_process_compiles_nothing(compiled: list[str]) -> None:
+    first = [step(dense(), rows(n)) for n in (3,)]
+    net = dense()
+    first = [step(net, rows(n)) for n in (3, 5, 7)]
+    clear_caches()
+    compiled.clear()
+    net = dense()
+    again = [step(net, rows(n)) for n in (3, 5, 7)]
+    assert not [n for n in compiled if n.startswith("net_")]
+    for a, b in zip(first, again, strict=True):
+        assert all(np.array_equal(a[n], b[n]) for n in a)
+
+
+def test_bits_do_not_depend_on_earlier_signatures() -> None:
+    one, other = dense(), dense()
+    for n in (3, 5, 6, 7):
+        a = step(one, rows(n))
+    for n in (3, 9, 1, 7):
+        b = step(other, rows(n))
+    assert all(np.array_equal(a[n], b[n]) for n in a)
+
+
+def test_blocks_of_other_names_share_programs_and_keep_their_names(compiled: list[str]) -> None:
+    from mxforge.runtime.modes import hooks
+
+    one = dense()
+    for n in (3, 5):
+        step(one, rows(n))
+    compiled.clear()
+    net = nn.HybridSequential(prefix="other_")
+    with net.name_scope():
+        net.add(nn.Dense(24, activation="relu", in_units=12), nn.Dense(5, in_units=24))
+    ready(net)
+    for n in (3, 7):
+        step(net, rows(n))
+    assert not [n for n in compiled if n.startswith("other_")]
+
+
+@pytest.mark.parametrize("req", ["add", "null"])
+def test_gradient_requests(req: str) -> None:
+    nets = dense(), dense(static_shape=True, static_alloc=True)
+    for net in nets:
+        for name, parameter in net.collect_params().items():
+            if name.endswith("weight"):
+                parameter.grad_req = req
+    for n in (3, 5, 7):
+        assert_close(*[step(net, rows(n)) for net in nets])
+
+
+def test_trainer_and_loss(compiled: list[str]) -> None:
+    losses: list[list[float]] = []
+    for flags in ({}, {"static_shape": True, "static_alloc": True}):
+        net, loss = dense(**flags), gluon.loss.SoftmaxCrossEntropyLoss()
+        loss.hybridize(**flags)
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+        values: list[float] = []
+        for n in (3, 5, 7, 3, 9):
+            x, y = nd.array(rows(n)), nd.array(np.arange(n) % 5)
+            with autograd.record():
+                value = loss(net(x), y)
+            value.backward()
+            trainer.step(n)
+            values.append(float(value.mean().asscalar()))
+        losses.append(values)
+    np.testing.assert_allclose(*losses, rtol=1e-5)
