@@ -29,6 +29,7 @@ from ..ir.kernel import (
     affine,
     walk,
 )
+from ..ir.symbolic import known_same
 from ..ir.types import TensorType
 from .lower_rules import RULES
 
@@ -155,7 +156,7 @@ class Lowering:
         extent 1."""
         assert self.rows is not None
         shape, names = value.type.shape, {a.name for a in self.axes}
-        if shape == self.rows[0]:
+        if known_same(shape, self.rows[0]):
             along = ({f"i{k}", f"r{k}"} & names for k in range(len(shape)))
             return tuple(affine((own.pop(), 1)) if own else Affine() for own in along)
         rows = iter(affine((a.name, 1)) for a in self.axes if a.kind is AxisKind.PARALLEL)

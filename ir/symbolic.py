@@ -35,6 +35,9 @@ Polynomial = dict[tuple[str, ...], int]
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 """Types of constants that are no symbols and hold none."""
 
+TYPICAL = 32
+"""An extent of which nothing is known, where an estimate must not depend on it."""
+
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -72,6 +75,9 @@ class Trace:
         self._known: dict[str, Any] = {}  # results and outcomes of guards by their expression
         self._polynomials: dict[frozenset[tuple[tuple[str, ...], int]], Symbol] = {}
         self._count = 0
+        self._equal: dict[str, Any] = {}  # a number that a guard requires a symbol to equal, by the symbol's name
+        self._typical: dict[str, Any] = {}
+        self._read = 0  # the lines of which `typical` knows the results
 
     def unknown(self, value: int) -> int:
         """An integer that has `value` during the trace and is a parameter of the evaluator."""
@@ -104,6 +110,44 @@ class Trace:
             elif not value:
                 broken.append(line.expression)
         return broken
+
+    def least(self, number: Any) -> Any:
+        """The first number that guards require a number to equal; the number itself without such guards."""
+        while isinstance(number, Symbol) and number.name in self._equal:
+            number = self._equal[number.name]
+        return number
+
+    def reduced(self, polynomial: Polynomial) -> Polynomial:
+        """The polynomial with constants by their values, and numbers that guards require to be equal as one."""
+        total: Polynomial = {}
+        for factors, coefficient in polynomial.items():
+            rest: list[str] = []
+            for name in factors:
+                equal = self.least(self.named(name))
+                if isinstance(equal, Symbol) and equal.name not in self.fixed:
+                    rest.append(equal.name)
+                else:
+                    coefficient *= _value(equal)
+            monomial = tuple(sorted(rest))
+            total[monomial] = total.get(monomial, 0) + coefficient
+        return {monomial: factor for monomial, factor in total.items() if factor}
+
+    def typical(self, number: Any) -> Any:
+        """The value of a number if all unknowns that no guard fixes were `TYPICAL`."""
+        scope = self._typical
+        for symbol in self.unknowns if not scope else ():
+            equal = self.least(symbol)
+            is_fixed = not isinstance(equal, Symbol) or equal.name in self.fixed
+            scope[symbol.name] = _value(equal) if is_fixed else TYPICAL
+        new = [line for line in self.lines[self._read :] if line.target]
+        constants = {**self.constants, **self.fixed} if new else {}
+        for line in new:
+            try:
+                scope[line.target] = eval(line.expression, constants, scope)
+            except ArithmeticError:
+                scope[line.target] = 1
+        self._read = len(self.lines)
+        return scope.get(number.name, number.value)
 
     def definition(self, symbol: Symbol) -> tuple[str, tuple[int, ...]]:
         """The operation and the operands of a number; without operands, the text of the expression that computes it."""
@@ -227,7 +271,18 @@ class Trace:
         if not names <= self.fixed.keys():
             self.lines.append(_Line("", expression if outcome else f"not {expression}", names))
             self.guards += 1
+            if outcome and operation == "==":
+                self._unite(self.least(a), self.least(b))
         return outcome
+
+    def _unite(self, a: Any, b: Any) -> None:
+        """Note that a guard requires two numbers to be equal."""
+        if a is b:
+            return
+        if isinstance(a, Symbol) and (not isinstance(b, Symbol) or b.name in self.fixed or _age(b) < _age(a)):
+            self._equal[a.name] = b
+        elif isinstance(b, Symbol):
+            self._equal[b.name] = a
 
     def _assigned(self, expression: str, value: Any, operands: frozenset[str]) -> Symbol:
         name = self._name()
@@ -405,10 +460,25 @@ def is_symbolic(number: object) -> bool:
 
 
 def known_equal(a: int, b: int) -> bool:
-    """True if two numbers are equal for all extents. Records no guard."""
+    """True if two numbers are equal for all extents that satisfy the guards so far. Records no guard."""
     if not isinstance(a, Symbol) and not isinstance(b, Symbol):
         return a == b
-    return _polynomial(a) == _polynomial(b)
+    own, other = _polynomial(a), _polynomial(b)
+    if own == other:
+        return True
+    trace = cast("Symbol", a if isinstance(a, Symbol) else b).trace
+    return own is not None and other is not None and trace.reduced(own) == trace.reduced(other)
+
+
+def known_same(a: Sequence[int], b: Sequence[int]) -> bool:
+    """True if two shapes are equal for all extents that satisfy the guards so far. Records no guard."""
+    return len(a) == len(b) and all(map(known_equal, a, b))
+
+
+def typical(number: int) -> int:
+    """The number itself; of a symbolic one the value for `TYPICAL` unknown extents. Records no guard: for estimates on
+    which only speed depends, so that one decision serves all extents."""
+    return number.trace.typical(number) if isinstance(number, Symbol) else number
 
 
 def deferred(function: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs) -> _R:
@@ -467,6 +537,10 @@ def _initialised(cls: type) -> tuple[tuple[str, str], ...]:
 
 def _names(things: Sequence[Any]) -> frozenset[str]:
     return frozenset([s.name for s in symbols_of(things)])
+
+
+def _age(symbol: Symbol) -> int:
+    return int(symbol.name[1:])
 
 
 def _spelled(number: Any) -> str:

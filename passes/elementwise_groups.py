@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from ..ir.dialects.core import Broadcast, Cast, Constant, Pointwise, Reshape, Slice
 from ..ir.graph import Node
+from ..ir.symbolic import known_same
 from ..ir.types import Shape
 from .groups import MAX_RESULTS, Group, GroupGraph
 from .kinds import Kind, kind_of
@@ -44,7 +45,7 @@ def is_elementwise(group: Group, space: Shape) -> bool:
     if group.kind is not Kind.POINTWISE:
         return False
     results = [v.type for n in group.nodes for v in n.outputs]
-    if any(t.shape != space or t.layout is not None for t in results):
+    if any(t.layout is not None or not known_same(t.shape, space) for t in results):
         return False
     return all(isinstance(n.op, Pointwise | Cast | Slice) and _reads_elements(n) for n in group.nodes)
 

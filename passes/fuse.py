@@ -7,9 +7,9 @@ from collections.abc import Container
 from ..ir.dialects.core import Cast, Conv, ConvWeightGradient, Dot, Pointwise, Relayout, Reverse, Slice, Transpose
 from ..ir.graph import Graph, Node, Value
 from ..ir.lazy_dataclass import dataclass
-from ..ir.symbolic import is_symbolic
+from ..ir.symbolic import is_symbolic, known_same
 from ..ir.target import REFERENCE, Capabilities
-from ..ir.types import DType
+from ..ir.types import DType, TensorType
 from .elementwise_groups import join_elementwise
 from .epilogues import join_epilogues
 from .groups import MAX_RESULTS, Group, GroupGraph, find_dataflow
@@ -112,7 +112,7 @@ class _Fuser:
             return not runs_once and self._fits_rows(before, own, node)
         if not self._is_read_by(own, producer):
             return False
-        same_space = _result_space(producer) == _result_space(node) and self._reads_directly(node, producer)
+        same_space = _same_space(producer, node) and self._reads_directly(node, producer)
         match before.kind, own.kind:
             case Kind.POINTWISE, Kind.POINTWISE:
                 return same_space or _is_index_map(node)
@@ -175,7 +175,7 @@ class _Fuser:
     def _fits_prologue(self, before: Group, own: Group, node: Node) -> bool:
         """True if the region of `own` can compute what `before` computes, ending with `node`: at each of its points,
         once for each of its rows, or at each point of its epilogue."""
-        same_space = _result_space(node) == _result_space(own.last)
+        same_space = _same_space(node, own.last)
         match own.kind:
             case Kind.ROW:
                 assert own.rows is not None
@@ -235,7 +235,8 @@ def _rounding_of(node: Node) -> list[Node]:
 
 def _has_rows(node: Node, rows: Rows) -> bool:
     """True if a node's result has the full space of rows, in their format."""
-    return _result_space(node) == (len(rows.shape), rows.shape, rows.block)
+    type = node.outputs[0].type
+    return known_same(type.shape, rows.shape) and _block(type) == rows.block
 
 
 def _is_of_rows(node: Node, rows: Rows) -> bool:
@@ -254,10 +255,14 @@ def _is_index_map(node: Node) -> bool:
     return isinstance(node.op, INDEX_MAPS)
 
 
-def _result_space(node: Node) -> tuple[object, ...]:
-    """Rank, shape and channel block of a node's result: nodes computed in one loop must share them."""
-    out = node.outputs[0].type
-    return out.rank, out.shape, out.layout.block if out.layout else 1
+def _same_space(a: Node, b: Node) -> bool:
+    """True if the results of two nodes have the same shape and channel block, as nodes computed in one loop must."""
+    own, other = a.outputs[0].type, b.outputs[0].type
+    return known_same(own.shape, other.shape) and _block(own) == _block(other)
+
+
+def _block(type: TensorType) -> int:
+    return type.layout.block if type.layout else 1
 
 
 def _keeps_channels(before: Group, node: Node) -> bool:

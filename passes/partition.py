@@ -16,6 +16,7 @@ from itertools import chain
 from ..ir.dialects.core import Constant, without_dead_nodes
 from ..ir.dialects.core.split import Source, Split
 from ..ir.graph import Graph, GraphBuilder, Node, Value
+from ..ir.symbolic import typical
 from .minimum_cut import MinimumCut
 from .recompute_cost import has_own_kernel, keeping_cost, moves_only, reads_memory, recomputing_cost
 
@@ -169,7 +170,7 @@ class _Cut:
     def _add_node(self, node: Node) -> None:
         self.cut.add_vertex(node)
         if node in self.graph.forward:
-            self.cut.add_source(node, self._cost_again(node))
+            self.cut.add_source(node, typical(self._cost_again(node)))
             return
         for producer in _producers(node.inputs, self.open):
             if producer not in self.graph.forward:  # on the forward side only if its operands are
@@ -193,7 +194,7 @@ class _Cut:
         return read
 
     def _add_value(self, value: Value) -> None:
-        readers, cost = self.readers[value], self.price * keeping_cost(value, value in self.stored)
+        readers, cost = self.readers[value], typical(self.price * keeping_cost(value, value in self.stored))
         producer = value.node if value.node in self.open else None
         if value in self.graph.results or any(n in self.graph.late for n in readers):
             if producer is not None:  # if computed on the forward side, it is saved

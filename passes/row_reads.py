@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..ir.dialects.core import Broadcast, Cast, Pointwise, Reduce, Reshape, Transpose
 from ..ir.graph import Node, Value
+from ..ir.symbolic import known_same
 
 
 class Rows(NamedTuple):
@@ -80,7 +81,7 @@ def _matches(axes: Axes, own: Iterable[int | None]) -> bool:
 def _own_axes(node: Node, rows: Rows) -> list[int | None]:
     """The axis of the space for each dimension of a result that has the full space, or one element per row."""
     shape = node.outputs[0].type.shape
-    if shape == rows.shape:
+    if known_same(shape, rows.shape):
         return list(range(len(shape)))
     kept = iter([k for k, n in enumerate(rows.shape) if k not in rows.axes and n != 1])
     return [None if n == 1 else next(kept, None) for n in shape]

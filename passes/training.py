@@ -9,6 +9,7 @@ from ..ir.dialects.core import Relayout, products_of
 from ..ir.dialects.core.gradient import cotangent_positions, gradient_graph
 from ..ir.dialects.core.split import Split
 from ..ir.graph import Graph, GraphBuilder, Value
+from ..ir.symbolic import typical
 from ..ir.types import Layout, TensorType
 from .differentiate import Differentiate
 from .manager import Context, Options, run_passes
@@ -61,7 +62,7 @@ def keeps_prepared(forward: Graph) -> bool:
     """Whether a forward program should keep what depends on parameters alone, such as packed weights, for runs with the
     same parameters. Otherwise each run computes it: in few per cent of its time, and in little memory."""
     weights = sum(forward.inputs[i].type.nbytes for i in forward.parameters)
-    return not weights or sum(map(products_of, forward.nodes)) < _MUCH_WORK * weights
+    return not weights or typical(sum(map(products_of, forward.nodes))) < _MUCH_WORK * typical(weights)
 
 
 def derivative_options(split: Split, options: Options) -> tuple[Options, Options]:

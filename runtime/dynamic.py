@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 _REMEMBERED = 32  # dynamic programs of one computation; the oldest is dropped first
 
 E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
 L = TypeVar("L")
 
 
-class Evaluated(Protocol[E]):
+class Evaluated(Protocol[E_co]):
     """What depends on the types of inputs; see `codegen/dynamic_program.py`."""
 
-    def at(self, types: Sequence[TensorType]) -> E | None: ...
+    def at(self, types: Sequence[TensorType]) -> E_co | None: ...
 
 
 D = TypeVar("D", bound=Evaluated[Any])

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import mxforge as mx
 import numpy as np
 import pytest
-
-import mxforge as mx
 from mxforge import autograd, gluon, nd
 from mxforge.codegen import driver
-from mxforge.gluon import nn
+from mxforge.frontend.gluon import nn
 from mxforge.ir.caches import clear_caches
 from mxforge.runtime import compile
 from mxforge.runtime.cache import DiskCache
@@ -70,8 +69,12 @@ def step(net: Any, *data: Any) -> Gradients:
         loss = (result * result).sum()
     loss.backward()
     parameters = {n: p for n, p in net.collect_params().items() if p.grad_req != "null"}
-    found = {f"data{i}": a.grad.asnumpy() for i, a in enumerate(arrays)}
+    found: Gradients = {f"data{i}": gradient(a) for i, a in enumerate(arrays)}
     return {"result": result.asnumpy(), **found, **{n: p.grad().asnumpy() for n, p in parameters.items()}}
+
+
+def gradient(array: Any) -> np.ndarray[Any, Any]:
+    return array.grad.asnumpy()
 
 
 def assert_close(a: Gradients, b: Gradients, tolerance: float = 1e-5) -> None:
@@ -101,7 +104,6 @@ def test_dense_layers_of_any_batch_size(compiled: list[str]) -> None:
 
 
 def test_another_process_compiles_nothing(compiled: list[str]) -> None:
-    first = [step(dense(), rows(n)) for n in (3,)]
     net = dense()
     first = [step(net, rows(n)) for n in (3, 5, 7)]
     clear_caches()
@@ -123,8 +125,6 @@ def test_bits_do_not_depend_on_earlier_signatures() -> None:
 
 
 def test_blocks_of_other_names_share_programs_and_keep_their_names(compiled: list[str]) -> None:
-    from mxforge.runtime.modes import hooks
-
     one = dense()
     for n in (3, 5):
         step(one, rows(n))
@@ -146,14 +146,14 @@ def test_gradient_requests(req: str) -> None:
             if name.endswith("weight"):
                 parameter.grad_req = req
     for n in (3, 5, 7):
-        assert_close(*[step(net, rows(n)) for net in nets])
+        one, other = [step(net, rows(n)) for net in nets]
+        assert_close(one, other)
 
 
 def test_trainer_and_loss(compiled: list[str]) -> None:
     losses: list[list[float]] = []
     for flags in ({}, {"static_shape": True, "static_alloc": True}):
-        net, loss = dense(**flags), gluon.loss.SoftmaxCrossEntropyLoss()
-        loss.hybridize(**flags)
+        net, loss = dense(**flags), ready(gluon.loss.SoftmaxCrossEntropyLoss(), **flags)
         trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
         values: list[float] = []
         for n in (3, 5, 7, 3, 9):

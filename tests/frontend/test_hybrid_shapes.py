@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from mxforge.codegen import dynamic
 from mxforge.codegen.statistics import statistics
-from mxforge.frontend.symbol import function as functions
 from mxforge.frontend.symbol.function import SymbolFunction
 from mxforge.ir.caches import clear_caches
 from mxforge.ir.settings import Settings
-from mxforge.runtime import compile, idle
+from mxforge.runtime import compile, idle, shape_family
 from mxforge.runtime.cache import DiskCache
 from mxforge.runtime.function import SIGNATURES
 from mxforge.runtime.prepared import PreparedPool
@@ -280,7 +279,7 @@ def test_what_has_no_dynamic_programs_is_specialised_with_a_note(
             return Doubled()
 
     assert DoubledProp
-    monkeypatch.setattr(functions, "settings", lambda: Settings(debug=1))
+    monkeypatch.setattr(shape_family, "settings", lambda: Settings(debug=1))
     net = hybrid(nn.HybridLambda(lambda F, x: F.Custom(x, op_type="hybrid_shapes_doubled")))
     for rows in (2, 3, 4):
         np.testing.assert_array_equal(net(nd.ones((rows, 2))).asnumpy(), np.full((rows, 2), 2))

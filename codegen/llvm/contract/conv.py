@@ -13,6 +13,7 @@ from math import prod
 
 from ....ir.kernel import Buffer
 from ....ir.lazy_dataclass import dataclass
+from ....ir.symbolic import is_symbolic
 from ..schedule.describe import NO_AXIS, ContractionError, ConvShape, WindowedOperand, extent_of
 from ..schedule.segments import NO_WEIGHT, UNROLL, Box, Segment, offsets, plain_segments
 from ..schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
@@ -212,13 +213,20 @@ def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping, by_line: 
         return (_blocked_segment(shape, place, grouping, rows if by_line else [window], w_channel),)
     count = shape.channels
     channels = [(c * place.channel, (c % count) * w_channel) for c in range(grouping.channels)]
-    if len(window) == 1:
+    if len(window) == 1 and grouping.merged == 1 and is_symbolic(place.channel):
+        segments = (_channel_segment(count, place.channel, w_channel),)
+    elif len(window) == 1:
         segments = plain_segments([(0, 0)], channels)
     else:
         row = taps[-1]
         outer = [(x + window[k][0], w + window[k][1]) for x, w in channels for k in range(0, len(window), row)]
         segments = plain_segments(outer, window[:row])
     return segments if grouping.merged == 1 else tuple(_with_owners(s, place, shape) for s in segments)
+
+
+def _channel_segment(channels: int, x: int, w: int) -> Segment:
+    """The reduction over channels with these strides. Code computes the offsets of the steps, each of one product."""
+    return Segment(steps=Box((channels,), (x,)), unroll=(0,), sources=Box((channels,), (w,)))
 
 
 def _box_segment(

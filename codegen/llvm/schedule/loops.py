@@ -175,6 +175,11 @@ def _vector_blocks(width: int) -> int:
     return max(1, -(-width // _GENERAL_BLOCK))
 
 
+def _block_grain(width: int, block: int, work: int) -> int:
+    """As `_grain`, for blocks of an axis of this width."""
+    return _grain(min(width, block) * work)
+
+
 def _grain(work: int) -> int:
     """The units in the smallest chunk for a thread. `work` is the elements of a unit times the work of each."""
     return max(1, _GRAIN_ELEMENTS // max(1, work))
@@ -208,7 +213,7 @@ def schedule_general(
     if vector in reductions:
         order = (*(a for a in reductions if a != vector), vector)
         fits = reduced * scratch <= STACK_ELEMENTS
-        grain = _grain(reduced * work)
+        grain = deferred(_grain, reduced * work)
         return LoopSchedule(
             lanes=lanes,
             vector=vector,
@@ -225,7 +230,7 @@ def schedule_general(
     if transposed:
         tiles = rows // max(1, numbers[transposed]) * -(-numbers[transposed] // lanes)
         count = tiles * -(-numbers[vector] // _TRANSPOSED_BLOCK)
-        grain = _grain(min(numbers[vector], _TRANSPOSED_BLOCK) * lanes)
+        grain = deferred(_block_grain, numbers[vector], _TRANSPOSED_BLOCK, lanes)
         return LoopSchedule(
             lanes=lanes,
             vector=vector,
@@ -238,7 +243,7 @@ def schedule_general(
         )
     block = _GENERAL_ROWS * lanes if reductions else _GENERAL_BLOCK
     count = rows * -(-numbers[vector] // block)
-    grain = _grain(min(numbers[vector], block) * reduced * work)
+    grain = deferred(_block_grain, numbers[vector], block, reduced * work)
     return LoopSchedule(
         lanes=lanes,
         vector=vector,

@@ -83,6 +83,9 @@ def plain_segments(outer: list[tuple[int, int]], inner: list[tuple[int, int]]) -
     """The reduction over outer x inner, which are pairs (input offset, weight offset). Inner is unrolled in chunks.
     What is left of it is the rest of the segment, or for several outer pairs a segment, to which sums pass in memory.
     """
+    if any(is_symbolic(x) for x, _ in inner):  # offsets in a table, because code holds those of a step
+        pairs = [(x + u, w + v) for x, w in outer for u, v in inner]
+        return (Segment(steps=tuple([x for x, _ in pairs]), unroll=(0,), sources=tuple([w for _, w in pairs])),)
     whole, left = divmod(len(inner), UNROLL)
     if len(inner) <= UNROLL:
         whole, left = 0, len(inner)
