@@ -13,8 +13,10 @@ from .context import Context
 from .dtypes import dtype_of
 from .executor import Executor, gradient_requests
 from .ndarray import NDArray, zeros
+from .symbol.function import SymbolFunction
 from .symbol.node import depth_first
 from .symbol.storage_types import gradient_storage
+from .symbol.stored_symbols import structure
 from .tracebacks import cause_of
 from .type_flags import STORAGE_FLAGS
 
@@ -66,7 +68,16 @@ def simple_bind(
         None if r == "null" else memory.gradient(n, a) for n, r, a in zip(names, requests, arrays, strict=True)
     ]
     auxiliary = [memory.state(n, s, kinds[n]) for n, s in zip(symbol.list_auxiliary_states(), states, strict=True)]
-    return Executor(symbol, ctx, arrays, grads, auxiliary, grad_req, tuple(known_shapes))
+    function = _shared_function(symbol, tuple(known_shapes), shared)
+    return Executor(symbol, ctx, arrays, grads, auxiliary, grad_req, tuple(known_shapes), function)
+
+
+def _shared_function(symbol: Symbol, inputs: tuple[str, ...], shared: Executor | None) -> SymbolFunction | None:
+    """The function of the executor `shared` if the symbols compute the same: buckets that differ only in shapes compile
+    once."""
+    if shared is None or shared._inputs != inputs or shared.function.calls_python:
+        return None
+    return shared.function if structure(symbol._entries) == structure(shared._symbol._entries) else None
 
 
 def _failed(shapes: Mapping[str, Any]) -> str:

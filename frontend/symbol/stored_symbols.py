@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ir.graph import Graph
 from ...ir.types import DType, TensorType
@@ -45,13 +45,24 @@ def symbol_key(function: SymbolFunction, types: Sequence[TensorType], options: O
 
 def _text(entries: Sequence[Entry]) -> str:
     """The symbol as text: equal text means an equal graph."""
+    return repr(structure(entries, named=True))
+
+
+def structure(entries: Sequence[Entry], named: bool = False) -> tuple[Any, ...]:
+    """What a symbol computes, with the names of its variables, and if `named` of all nodes: equal for equal graphs."""
     nodes = depth_first(entries)
     numbers = {node: i for i, node in enumerate(nodes)}
     lines = [
-        (n.op, n.name, sorted(n.attrs.items()), [(numbers[e.node], e.index) for e in n.inputs], n.subgraphs)
+        (
+            n.op,
+            n.name if named or n.is_variable else "",
+            sorted(n.attrs.items()),
+            [(numbers[e.node], e.index) for e in n.inputs],
+            n.subgraphs,
+        )
         for n in nodes
     ]
-    return repr((lines, [(numbers[e.node], e.index) for e in entries]))
+    return lines, [(numbers[e.node], e.index) for e in entries]
 
 
 def read_stored(key: str) -> StoredSymbol | None:

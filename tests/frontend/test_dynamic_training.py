@@ -165,3 +165,48 @@ def test_trainer_and_loss(compiled: list[str]) -> None:
             values.append(float(value.mean().asscalar()))
         losses.append(values)
     np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+def softmax_network() -> Any:
+    hidden = mx.sym.Activation(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=16, name="first"), act_type="relu")
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(hidden, num_hidden=5, name="second"), name="softmax")
+
+
+def test_a_module_with_new_batch_sizes(compiled: list[str]) -> None:
+    mx.random.seed(3)
+    module = mx.mod.Module(softmax_network())
+    module.bind([("data", (4, 12))], [("softmax_label", (4,))])
+    module.init_params(mx.init.Xavier())
+    module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.1})
+    for number, n in enumerate((4, 6, 3, 9)):
+        parameters, _ = module.get_params()
+        x, y = nd.array(rows(n)), nd.array(np.arange(n) % 5)
+        one = softmax_network().bind(mx.cpu(), {**parameters, "data": x, "softmax_label": y}, args_grad=None)
+        expected = one.forward()[0].asnumpy()
+        compiled.clear()
+        module.forward_backward(mx.io.DataBatch([x], [y]))
+        module.update()
+        assert number < 2 or not [name for name in compiled if "softmax" in name], n
+        np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_buckets_of_one_structure_share_programs(compiled: list[str]) -> None:
+    def network(length: int) -> Any:
+        embedded = mx.sym.Embedding(mx.sym.var("data"), input_dim=9, output_dim=4, name="embedding")
+        out, _ = mx.rnn.FusedRNNCell(6, mode="gru", prefix="gru_").unroll(length, embedded, layout="TNC")
+        scores = mx.sym.FullyConnected(mx.sym.reshape(out, shape=(-1, 6)), num_hidden=9, name="scores")
+        label = mx.sym.reshape(mx.sym.var("softmax_label"), shape=(-1,))
+        return mx.sym.SoftmaxOutput(scores, label, name="softmax"), ("data",), ("softmax_label",)
+
+    module = mx.mod.BucketingModule(network, default_bucket_key=8)
+    shapes = lambda n: {"provide_data": [("data", (n, 2))], "provide_label": [("softmax_label", (n, 2))]}  # noqa: E731
+    module.bind(*shapes(8).values())
+    module.init_params(mx.init.Xavier())
+    module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.1})
+    for number, n in enumerate((8, 3, 5, 6, 4)):
+        x = nd.array(np.arange(2 * n).reshape(n, 2) % 9)
+        compiled.clear()
+        module.forward_backward(mx.io.DataBatch([x], [x], bucket_key=n, **shapes(n)))
+        module.update()
+        assert number < 2 or not [name for name in compiled if "softmax" in name], n
+        assert module.get_outputs()[0].shape == (2 * n, 9)
