@@ -56,14 +56,14 @@ def compile_kernel(source: TritonSource, target: GpuTarget) -> KernelCode:
         if target.form == "ttir":
             text = lower_to_ttir(source, target)
             return KernelCode(source.name, "ttir", parameters, warps, 0, text.encode(), counters, part_of(source))
-        compiled = _without_spills(source, target)
+        compiled = compile_without_spills(source, target)
     warps = compiled.num_warps
     return KernelCode(
         source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin, counters, part_of(source)
     )
 
 
-def _without_spills(source: TritonSource, target: Gpu) -> CompiledKernel:
+def compile_without_spills(source: TritonSource, target: Gpu) -> CompiledKernel:
     """The kernel with the warps of its schedule, or with twice as many if it spills registers and then spills fewer."""
     compiled, warps = compile_triton(source, target), source.schedule.num_warps
     if compiled.resources.stack <= _FRAME or warps >= _MOST_WARPS:
