@@ -94,7 +94,7 @@ class _Fuser:
         shape = rows.shape
         symbolic = any(map(is_symbolic, shape))  # then the next line would record guards
         kept = [n for k, n in enumerate(shape) if k not in rows.axes and n != 1]
-        if not symbolic and all(shape.count(n) == 1 for n in kept):  # extents tell the axes of reductions
+        if not symbolic and all(shape.count(n) == 1 for n in kept):  # extents distinguish the axes of reductions
             return True
         members = {*before.nodes, *own.nodes}
         between: set[Node] = set()
