@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...ir.kernel import Kernel, Local, Reduce, Ref, Stage, Store, local, walk
+from .centered import Centered
 
 
 def reductions(kernel: Kernel) -> list[Local]:
@@ -17,8 +20,11 @@ def stores_along(kernel: Kernel) -> list[Store]:
     return [s for s in stores if reduced & {a for i in s.index for a, _ in getattr(i, "terms", ())}]
 
 
-def depth(kernel: Kernel, stage: Stage) -> int:
-    """The number of loops that compute a stage's value; a reduction counts its own loop."""
-    below = [depth(kernel, local(kernel, e.local)) for e in walk(stage.value) if isinstance(e, Ref)]
+def depth(kernel: Kernel, stage: Stage, centered: Mapping[str, Centered] | None = None) -> int:
+    """The number of loops that compute a stage's value; a reduction counts its own loop. Sums that are `centered` need
+    as many as the totals of which they read the means."""
+    if centered and isinstance(stage, Local) and stage.name in centered:
+        return depth(kernel, centered[stage.name].total, centered)
+    below = [depth(kernel, local(kernel, e.local), centered) for e in walk(stage.value) if isinstance(e, Ref)]
     own = isinstance(stage, Local) and isinstance(stage.value, Reduce)
     return max(below, default=0) + own

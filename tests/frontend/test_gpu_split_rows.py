@@ -60,3 +60,24 @@ def test_gradients_of_batch_norm_over_few_channels() -> None:
 
     for result, expected in zip(results(mx.gpu(0)), results(mx.cpu()), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((8, 6, 41, 101), 1), ((40_001, 3), 1)], ids=["images", "columns"])
+def test_statistics_of_a_batch_are_two_launches(shape: tuple[int, ...], axis: int) -> None:
+    """Each part of a row has a mean of its own. The mean is large, and the last part is shorter."""
+    x = (1000 + np.random.default_rng(3).normal(size=shape)).astype(np.float32)
+    net = mx.gluon.nn.BatchNorm(axis=axis, momentum=0)
+    net.initialize(ctx=mx.gpu(0))
+    net.hybridize(static_alloc=True, static_shape=True)
+    device: Any = open_device("gpu", 0)
+    before = set(device.launched)
+    with mx.autograd.record():
+        y = net(mx.nd.array(x, ctx=mx.gpu(0)))
+    mx.nd.waitall()
+    y.backward()  # updates the moving statistics
+    phases = {name[-2:] for name in set(device.launched) - before}
+    assert {"_0", "_1"} <= phases and "_2" not in phases
+    exact, rest = x.astype(np.float64), tuple(k for k in range(len(shape)) if k != axis)
+    mean, variance = exact.mean(rest, keepdims=True), exact.var(rest, keepdims=True)
+    np.testing.assert_allclose(net.running_var.data().asnumpy(), variance.ravel(), rtol=1e-5)
+    np.testing.assert_allclose(y.asnumpy(), (exact - mean) / np.sqrt(variance + 1e-5), rtol=1e-4, atol=1e-3)
