@@ -57,10 +57,11 @@ def join(members: Sequence[Member]) -> Joined:
 
 def kinds_of(member: Member) -> list[Kind]:
     """The kinds of joined kernels that a launch can be in. A product is joined with products. Other kernels are joined
-    with these if they are small: few programs of a product run on a multiprocessor at a time."""
+    with these if they are small: few programs of a product run on a multiprocessor at a time. Other large ones have at
+    least one element for each thread of more than 4 warps."""
     part, is_small = member.part, member.count <= SMALL
     kinds = ("product",) if part.multiplies else ("other", "product") if is_small else ("other",)
-    warps = [n for n in part.warps if is_small or n <= 4 * part.num_warps]
+    warps = [n for n in part.warps if is_small or n <= 4 or n == part.num_warps or 32 * n <= part.elements]
     return [Kind(kind, n, part.fp_fusion) for kind in kinds for n in warps]
 
 

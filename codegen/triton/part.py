@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ...ir.lazy_dataclass import dataclass
@@ -73,6 +74,11 @@ class Part:
         return "tl.dot" in self.text
 
     @property
+    def elements(self) -> int:
+        """The elements of the block that a program computes."""
+        return prod(n for name, n in self.constants if name.endswith("BLOCK") and isinstance(n, int))
+
+    @property
     def warps(self) -> frozenset[int]:
         """The numbers of warps with which it computes the same bits: they decide the order of sums."""
         fixed = any(name in text for text in self.functions().values() for name in _ACROSS_THREADS)
@@ -116,10 +122,12 @@ def _numbered(text: str, functions: set[str]) -> str:
 
 
 def part_of(source: TritonSource) -> Part | None:
-    """A kernel as a part; None if it depends on its grid in other ways than by the number of a program."""
+    """A kernel as a part; None if it depends on its grid in other ways than by the number of a program, and for
+    attention, which needs a multiprocessor for itself."""
     schedule = source.schedule
     settings = schedule.num_warps, schedule.num_stages, schedule.fp_fusion
     divisible = tuple(sorted(source.divisible))
     part = Part(source.name, source.text, source.signature, source.constants, divisible, *settings)
     text = "\n".join(part.functions().values())
-    return None if "tl.program_id" in text or "num_programs" in text else part
+    is_attention = "tl.dot" in text and any(name == "R_BLOCK" for name, _ in source.constants)
+    return None if is_attention or "tl.program_id" in text or "num_programs" in text else part

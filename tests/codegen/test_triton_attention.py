@@ -201,7 +201,7 @@ def launches(graph: Graph, target: GpuTarget) -> list[str]:
 
 @pytest.mark.parametrize(("batch", "dtype"), [(1, F32), (8, F16)], ids=["one", "eight"])
 def test_launches_of_bert(batch: int, dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ProgramCode, "add", lambda self, source: None)  # kernels are counted, not compiled
+    monkeypatch.setattr(ProgramCode, "add", lambda self, *source: None)  # kernels are counted, not compiled
     graph = transformer(batch, 128, dtype=dtype)
     layer = ["contract", "attention", "contract", "row", "contract", "contract", "row"]
     assert launches(graph, SM90) == 12 * layer

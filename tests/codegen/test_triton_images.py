@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed: pip install mxforge[cuda]")
 
 from compiled import launches_of
-from mxforge.codegen.driver import compile_graph
+from mxforge.codegen.driver import compile_steps
 from mxforge.codegen.triton import images
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.dialects.core.gradient import gradient_graph
@@ -49,7 +49,7 @@ def graph_of(name: str, wrt: tuple[int, ...] = (), dtype: DType = DType.F32) -> 
 
 
 def count_packs(graph: Graph) -> int:
-    program = compile_graph(graph, TARGET, Options(static_shape=True))
+    program = compile_steps(graph, TARGET, Options(static_shape=True)).program
     return sum(launch.kind == PACK for launch in launches_of((*program.prepare, *program.steps)))
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("triton", reason="Triton is not installed: pip install mxfor
 
 from compiled import launches_of
 from contraction_kernels import ConvSpec, Extras, conv_kernel, gemm_kernel, weight_gradient_kernel
-from mxforge.codegen.driver import compile_graph
+from mxforge.codegen.driver import compile_graph, compile_steps
 from mxforge.codegen.triton.compile import compile_triton
 from mxforge.codegen.triton.emit import emit_triton
 from mxforge.codegen.triton.schedule import TritonSchedule, schedule_triton
@@ -130,7 +130,7 @@ def test_weights_are_divided_once(kind: str) -> None:
         return b.build([b.maximum(b.conv(x, w, (1, 1), ((1, 1), (1, 1))), 0.0)])
 
     graph, plain = graph_of(True), graph_of(False)
-    program = compile_graph(graph, TARGET)
+    program = compile_steps(graph, TARGET).program
     assert sum(launch.kind == PACK for launch in launches_of(program.prepare)) == 2
     arrays = random_inputs(graph)
     (found,), (expected,) = run_on_gpu(graph, arrays), run_on_gpu(plain, arrays)

@@ -35,11 +35,17 @@ def test_a_step_follows_what_it_reads() -> None:
 def test_a_step_follows_what_reads_the_memory_that_it_writes() -> None:
     assert gathered(launch("a0", arena(0), arena(16)), launch("a1", arena(32), arena(0))) == [["a0"], ["a1"]]
     copy = Copy(arena(48), arena(64), 16)
-    assert gathered(launch("a0", arena(0), arena(16)), copy, launch("a1", arena(32), arena(64))) == [
+    assert gathered(launch("a0", arena(0), arena(64)), copy, launch("a1", arena(32), arena(64))) == [
         ["a0"],
         ["copy"],
         ["a1"],
     ]
+
+
+def test_a_step_that_is_alone_moves_to_a_later_group() -> None:
+    copy = Copy(arena(48), arena(64), 16)
+    steps = launch("a0", arena(0), arena(16)), copy, launch("a1", arena(48), arena(80))
+    assert gathered(*steps) == [["copy"], ["a1", "a0"]]
 
 
 def test_a_group_has_the_kinds_of_all_its_steps() -> None:
