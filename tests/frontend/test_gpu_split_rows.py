@@ -66,7 +66,7 @@ def test_gradients_of_batch_norm_over_few_channels() -> None:
 def test_statistics_of_a_batch_are_two_launches(shape: tuple[int, ...], axis: int) -> None:
     """Each part of a row has a mean of its own. The mean is large, and the last part is shorter."""
     x = (1000 + np.random.default_rng(3).normal(size=shape)).astype(np.float32)
-    net = mx.gluon.nn.BatchNorm(axis=axis, momentum=0)
+    net: Any = mx.gluon.nn.BatchNorm(axis=axis, momentum=0)
     net.initialize(ctx=mx.gpu(0))
     net.hybridize(static_alloc=True, static_shape=True)
     device: Any = open_device("gpu", 0)
