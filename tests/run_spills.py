@@ -42,7 +42,7 @@ def graph_of(name: str, dtype: str, batch: int) -> tuple[Graph, list[int]]:
     """The graph of a network, and the positions of the inputs that are trained."""
     gluon = mx.gluon
     if name in _ZOO:
-        net: Any = gluon.model_zoo.vision.get_model(name.replace("_1_0", "_1.0") if "mobile" in name else name)
+        net: Any = getattr(gluon.model_zoo.vision, name)()
         size = 299 if name == "inception_v3" else 224
         shape: tuple[int, ...] = (batch, 3, size, size)
     else:

@@ -31,7 +31,9 @@ from mxforge.frontend.symbol.function import SymbolFunction
 from mxforge.ir.graph import Graph
 from mxforge.ir.kernel import Kernel
 from mxforge.ir.types import DType, TensorType
-from mxforge.passes.manager import Options
+from mxforge.passes.manager import Context, Options
+from mxforge.passes.training import training_graphs
+from mxforge.runtime.derivative import backward_graph
 from rewriting import random_inputs
 from support.simulated_gpu import TARGET
 from support.triton_kernels import relative_error
@@ -67,6 +69,17 @@ GRAPHS = {
     "attention": attention((2, 70, 24), keys=130, scores=causal),
     "attention16": attention((2, 70, 64), keys=70, dtype=DType.F16),
 }
+
+
+def gradients_of(graph: Graph) -> Graph:
+    """The gradients of all inputs, from residuals."""
+    options = Options(training=True)
+    split = training_graphs(graph, range(len(graph.inputs)), Context(TARGET, options))
+    forward = compile_graph(split.forward, described(TARGET), options)
+    return backward_graph(split, forward.outputs)
+
+
+GRAPHS["gradients of attention"] = gradients_of(attention((2, 70, 24), keys=130))
 
 
 def kernels_of(graph: Graph, target: GpuTarget = TARGET) -> list[Kernel]:
