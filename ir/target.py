@@ -7,6 +7,7 @@ from math import prod
 from typing import Protocol
 
 from .lazy_dataclass import dataclass
+from .symbolic import deferred, is_symbolic
 from .types import DType, TensorType
 
 FEW_CHANNELS = 4
@@ -54,12 +55,44 @@ class ConvSizes:
         return replace(self, channels=channels, windows=tuple(w.space_to_depth for w in self.windows))
 
     @property
+    def of_class(self) -> ConvSizes:
+        """The sizes, or of symbolic ones those of a class: convolutions of a network that decide by classes change
+        their decisions at the same extents, so few programs serve all of them."""
+        numbers = self.images, *(w.outputs for w in self.windows)
+        if not any(map(is_symbolic, numbers)):
+            return self
+        images, *outputs = deferred(_class_of, *numbers)
+        return replace(
+            self,
+            images=images,
+            windows=tuple(replace(w, outputs=n) for w, n in zip(self.windows, outputs, strict=True)),
+        )
+
+    @property
     def is_strided(self) -> bool:
         return any(w.stride > 1 for w in self.windows)
 
     def tiles(self, m: int) -> int:
         """Number of tiles of m outputs along each axis with several taps, over all images."""
         return self.images * prod(-(-w.outputs // w.tile(m)) for w in self.windows)
+
+
+def _class_of(images: int, *outputs: int) -> tuple[int, ...]:
+    """Images and outputs of a class: all positions together are a power of four. Outputs of less than a tile stay,
+    because the rest of a tile matters for them."""
+    if min(outputs, default=0) < _FEW_OUTPUTS:
+        return _power_of_four(images), *outputs
+    positions = _power_of_four(images * prod(outputs))
+    side = 1 << (positions.bit_length() - 1) // len(outputs)
+    return 1, *[side] * (len(outputs) - 1), positions // side ** (len(outputs) - 1)
+
+
+def _power_of_four(n: int) -> int:
+    """The nearest power of four by ratio."""
+    return 4 ** (n.bit_length() // 2)
+
+
+_FEW_OUTPUTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

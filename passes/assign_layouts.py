@@ -8,7 +8,7 @@ from ..ir.dialects.core import Concat, Conv, ConvWeightGradient, Relayout, Selec
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
-from ..ir.symbolic import deferred
+from ..ir.symbolic import deferred, is_symbolic
 from ..ir.target import BlockedLayout, Capabilities, ConvSizes, ConvWindow
 from ..ir.types import Layout
 from .kinds import READS_MEMORY
@@ -187,8 +187,8 @@ def _needed_halos(node: Node, target: Capabilities) -> tuple[Halo, ...]:
         sides = zip(op.padding, op.lhs_dilation, strict=True)
         return (tuple((max(0, lo // d), max(0, -(-hi // d))) for (lo, hi), d in sides),)
     sizes = conv_sizes(node)
-    tile = int(deferred(_tile, target, sizes, isinstance(op, ConvWeightGradient)))
-    rooms = [-w.outputs % w.tile(tile) for w in sizes.windows]
+    tile = int(deferred(_tile, target, sizes.of_class, isinstance(op, ConvWeightGradient)))
+    rooms = [w.tile(tile) - 1 if is_symbolic(w.outputs) else -w.outputs % w.tile(tile) for w in sizes.windows]
     halo = tuple((max(0, lo), max(0, hi) + room) for (lo, hi), room in zip(op.padding, rooms, strict=True))
     return (halo,) if isinstance(op, Conv) else (halo, tuple((0, room) for room in rooms))
 

@@ -51,6 +51,8 @@ class RowEmitter:
         """Allocate stack memory for full Locals that a later loop reads, if it suffices; else they are computed
         again."""
         names = scratch_rows(self.steps)
+        if not names:
+            return
         fits = self.s.scratch if self.kernel.extents else self._room(1) * len(names) <= STACK_ELEMENTS
         for name in names if fits else ():
             self.scratch[name] = self.f.alloca(type_of(self.eval.local_dtype(name)), self._room(len(names)))

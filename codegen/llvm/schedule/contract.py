@@ -209,13 +209,13 @@ def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
 
 def schedule_winograd(shape: ConvShape, target: Cpu) -> WinogradSchedule | None:
     """Winograd if the target chooses it and the input's buffer has a large enough halo, else None."""
-    tile = int(deferred(_winograd_tile, conv_sizes(shape), _room(shape), target))
+    tile = int(deferred(_winograd_tile, conv_sizes(shape), conv_sizes(shape).of_class, _room(shape), target))
     return winograd_blocks(shape, tile, target) if tile else None
 
 
-def _winograd_tile(sizes: ConvSizes, room: tuple[int, ...], target: Cpu) -> int:
+def _winograd_tile(sizes: ConvSizes, known: ConvSizes, room: tuple[int, ...], target: Cpu) -> int:
     """The tile that the target chooses among those that fit; 0 for none."""
-    return target.winograd_tile(sizes, [m for m in usable_tiles(sizes) if _fits(sizes, m, room)])
+    return target.winograd_tile(known, [m for m in usable_tiles(sizes) if _fits(sizes, m, room)])
 
 
 def _fits(sizes: ConvSizes, m: int, room: tuple[int, ...]) -> bool:

@@ -31,6 +31,9 @@ _TILES = 64
 _CHANNELS = 32
 """Channels in a unit of products: their transformed data stays in a cache for all filters."""
 
+_SUMS_BYTES = 8 << 20
+"""The most memory for sums of parts of an unknown number of tiles."""
+
 _COLUMNS = 6
 """The most positions that a depthwise gradient reads at a time."""
 
@@ -122,12 +125,38 @@ def gradient_room(shape: WeightGradientShape) -> tuple[tuple[int, ...], tuple[in
 
 def schedule_winograd_gradient(shape: WeightGradientShape, target: Cpu) -> WinogradGradientSchedule | None:
     """F(4x4, 3x3) if the target chooses it and the halos of blocked operands have room for its tiles, else None."""
-    if is_symbolic(shape.images) or any(is_symbolic(w.extent) for w in shape.windows):
-        return None
     sizes = gradient_sizes(shape)
-    if not has_winograd_gradient_room(shape) or not target.winograd_tile(sizes, usable_gradient_tiles(sizes)):
+    if not usable_gradient_tiles(sizes) or not deferred(_gradient_tile, sizes.of_class, target):
         return None
+    if not has_winograd_gradient_room(shape):
+        return None
+    if is_symbolic(gradient_tiles(shape)):
+        return _symbolic_winograd_gradient(shape, target)
     return winograd_gradient_forms(shape, target)[0]
+
+
+def _gradient_tile(sizes: ConvSizes, target: Cpu) -> int:
+    return target.winograd_tile(sizes, usable_gradient_tiles(sizes))
+
+
+def _symbolic_winograd_gradient(shape: WeightGradientShape, target: Cpu) -> WinogradGradientSchedule | None:
+    """One launch over parts of any number of tiles, which has at least one tile for each; None if its sums take much
+    memory."""
+    parts, tiles = target.threads, gradient_tiles(shape)
+    if parts * 36 * shape.channels * shape.filters * 4 > _SUMS_BYTES or (parts - 1) * -(-tiles // parts) >= tiles:
+        return None
+    nest = _winograd_gradient(shape, target)
+    return replace(nest, tiles=_TILES, channels=min(_CHANNELS, shape.channels), fused=True, parts=parts)
+
+
+def _winograd_gradient(shape: WeightGradientShape, target: Cpu) -> WinogradGradientSchedule:
+    """A schedule without the numbers that depend on its form."""
+    block = gradient_block(shape, target)
+    lanes = sum_lanes(shape.accumulator, block, target)
+    unit = block // lanes
+    vectors = -(-shape.filters // block) * unit
+    main, last = choose_tiles(vectors, shape.channels, unit, target)
+    return WinogradGradientSchedule(lanes=lanes, main=main, last=last, tiles=0, channels=0, fused=False)
 
 
 def has_winograd_gradient_room(shape: WeightGradientShape) -> bool:
@@ -144,15 +173,10 @@ def gradient_tiles(shape: WeightGradientShape) -> int:
 def winograd_gradient_forms(shape: WeightGradientShape, target: Cpu) -> tuple[WinogradGradientSchedule, ...]:
     """The schedules with one launch over parts of the tiles and with two over channels. The first is the one with one
     launch if the sums of the parts and one block of tiles for each take less memory than all transformed tiles."""
-    block = gradient_block(shape, target)
-    lanes = sum_lanes(shape.accumulator, block, target)
-    unit = block // lanes
-    vectors = -(-shape.filters // block) * unit
-    main, last = choose_tiles(vectors, shape.channels, unit, target)
     tiles = gradient_tiles(shape)
     share = -(-tiles // min(target.threads, tiles))
     parts = -(-tiles // share)
-    nest = WinogradGradientSchedule(lanes=lanes, main=main, last=last, tiles=0, channels=0, fused=False)
+    nest = _winograd_gradient(shape, target)
     size = -(-share // -(-share // _TILES))
     channels = min(_CHANNELS, shape.channels)
     fused = replace(nest, tiles=_steps(size), channels=channels, fused=True, parts=parts)
