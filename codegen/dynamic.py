@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..ir.code_store import NO_STORE, CodeStore
+from ..ir.computation import Computation
 from ..ir.dialects.core.split import Split
 from ..ir.dialects.mx.infer_types import Use, infer_types
 from ..ir.dialects.mx.operator import Operator
@@ -24,33 +25,49 @@ from .dynamic_program import DynamicPair, DynamicProgram
 from .target import Target
 
 
-def compile_dynamic(graph: Graph, target: Target, options: Options, kernels: CodeStore = NO_STORE) -> DynamicProgram:
-    """Compile a graph of mx nodes, with `options.dynamic`, for the extents of its inputs and for other extents. The
-    graph has no nodes of core, because their attributes hold constant extents. For `kernels` see `compile_graph`."""
+def compile_dynamic(
+    source: Graph | Computation, target: Target, options: Options, kernels: CodeStore = NO_STORE
+) -> DynamicProgram:
+    """Compile a computation, with `options.dynamic`, for the extents of its inputs and for other extents. A graph has
+    only mx nodes, because attributes of core nodes hold constant extents. For `kernels` see `compile_graph`."""
     trace = Trace()
-    program = compile_graph(with_shapes(graph, _shapes(graph, trace)), target, options, kernels)
-    return DynamicProgram(program.parameters, trace.evaluator(program))
+    program = compile_graph(_symbolic(source, trace), target, options, kernels)
+    return DynamicProgram(_parameters(source), trace.evaluator(program))
 
 
 def compile_dynamic_derivative(
-    graph: Graph, wrt: Sequence[int], rows: Sequence[int], target: Target, options: Options, kernels: CodeStore
+    source: Graph | Computation,
+    wrt: Sequence[int],
+    rows: Sequence[int],
+    target: Target,
+    options: Options,
+    kernels: CodeStore,
 ) -> tuple[DynamicPair, Split]:
-    """Compile the forward and the backward program of the gradient of a graph of mx nodes by the inputs `wrt`, with
-    `options.dynamic`, for the extents of its inputs and for other extents. Returns the split graphs too, whose
-    structure does not depend on extents. For `rows` see `training_graphs`."""
+    """Compile the forward and the backward program of the gradient of a computation by the inputs `wrt`; see
+    `compile_dynamic`. Returns the split graphs too, whose structure does not depend on extents. For `rows` see
+    `training_graphs`."""
     trace = Trace()
-    split = training_graphs(with_shapes(graph, _shapes(graph, trace)), wrt, Context(target, options), rows)
+    split = training_graphs(_symbolic(source, trace), wrt, Context(target, options), rows)
     first, last = derivative_options(split, options)
     forward = compile_graph(split.forward, target, first, kernels)
     backward = compile_graph(backward_graph(split, forward.results), target, last, kernels)
-    return DynamicPair(graph.parameters, trace.evaluator((forward, backward))), split
+    return DynamicPair(_parameters(source), trace.evaluator((forward, backward))), split
 
 
-def _shapes(graph: Graph, trace: Trace) -> list[Shape]:
-    """Unknown extents of the inputs that are not parameters. Numbers of channels of parameters are symbolic constants,
-    so that layers that differ only in channels share code."""
-    shapes = enumerate([v.type.shape for v in graph.inputs])
-    return [_channels(s, trace) if i in graph.parameters else tuple(trace.unknown(n) for n in s) for i, s in shapes]
+def _parameters(source: Graph | Computation) -> frozenset[int]:
+    return source.parameters if isinstance(source, Graph) else frozenset()
+
+
+def _symbolic(source: Graph | Computation, trace: Trace) -> Graph:
+    """The computation on symbolic extents. Those of inputs that are not parameters are unknown. Numbers of channels of
+    parameters are symbolic constants, so that layers that differ only in channels share code."""
+    if isinstance(source, Computation):
+        return source.build([TensorType(tuple(map(trace.unknown, t.shape)), t.dtype) for t in source.types])
+    shapes = enumerate([v.type.shape for v in source.inputs])
+    return with_shapes(
+        source,
+        [_channels(s, trace) if i in source.parameters else tuple(map(trace.unknown, s)) for i, s in shapes],
+    )
 
 
 def with_shapes(graph: Graph, shapes: Sequence[Shape]) -> Graph:

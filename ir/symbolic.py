@@ -412,7 +412,7 @@ def _arithmetic(operation: str, *, swapped: bool) -> Callable[[Symbol, Any], Any
 def _comparison(operation: str) -> Callable[[Symbol, Any], Any]:
     def method(self: Symbol, other: Any) -> Any:
         if not _modes.guarded and operation in ("==", "!="):
-            return (_polynomial(self) == _polynomial(other)) is (operation == "==")
+            return _is_same(self, other) is (operation == "==")
         return self.trace.test(operation, self, other) if isinstance(other, int | float) else NotImplemented
 
     return method
@@ -463,9 +463,9 @@ def known_equal(a: int, b: int) -> bool:
     """True if two numbers are equal for all extents that satisfy the guards so far. Records no guard."""
     if not isinstance(a, Symbol) and not isinstance(b, Symbol):
         return a == b
-    own, other = _polynomial(a), _polynomial(b)
-    if own == other:
+    if _is_same(a, b):
         return True
+    own, other = _polynomial(a), _polynomial(b)
     trace = cast("Symbol", a if isinstance(a, Symbol) else b).trace
     return own is not None and other is not None and trace.reduced(own) == trace.reduced(other)
 
@@ -546,7 +546,8 @@ def _age(symbol: Symbol) -> int:
 def _spelled(number: Any) -> str:
     if isinstance(number, Symbol):
         return number.name
-    return repr(number) if math.isfinite(number) else f"float('{number}')"
+    plain = float(number) if isinstance(number, float) else int(number)  # the text of NumPy's numbers needs NumPy
+    return repr(plain) if math.isfinite(plain) else f"float('{plain}')"
 
 
 def _value(number: Any) -> Any:
@@ -558,6 +559,12 @@ def _polynomial(number: Any) -> Polynomial | None:
     if isinstance(number, Symbol):
         return None if isinstance(number.value, float) else number.polynomial
     return None if isinstance(number, float) else {(): int(number)} if number else {}
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """True if two numbers, of which one is symbolic, are one symbol or equal polynomials."""
+    own = _polynomial(a)
+    return a is b if own is None else own == _polynomial(b)
 
 
 def _divided(operation: str, a: Polynomial | None, b: Any) -> Polynomial | None:

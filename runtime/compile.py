@@ -18,6 +18,7 @@ from ..codegen.target import DynamicTarget, Target
 from ..ir.caches import Cache
 from ..ir.code_store import NO_STORE, CodeStore
 from ..ir.collection import collection_paused
+from ..ir.computation import Computation
 from ..ir.graph import Graph
 from ..ir.locks import ForkSafeLock
 from ..ir.manifest import program_from_bytes, program_to_bytes
@@ -95,14 +96,11 @@ def _is_interpreter(device: Device) -> bool:
     return True
 
 
-def dynamic_programs(graph: Graph, options: Options, device: Device = HOST) -> DynamicPrograms:
-    """The dynamic programs of the computation of `graph`, on a device that has such programs. Graphs that differ only
-    in the extents of inputs share them, unless they call Python functions. Nodes must be of mx: attributes of core
-    nodes hold constant extents."""
-
-    from ..ir.hashing import family_hash
-
-    family = family_hash(graph)
+def dynamic_programs(source: Graph | Computation, options: Options, device: Device = HOST) -> DynamicPrograms:
+    """The dynamic programs of a computation, on a device that has such programs. Graphs that differ only in the extents
+    of inputs share them, unless they call Python functions. Nodes must be of mx: attributes of core nodes hold constant
+    extents."""
+    family = family_of(source)
 
     def make() -> DynamicPrograms:
         from ..codegen.dynamic import compile_dynamic
@@ -111,7 +109,15 @@ def dynamic_programs(graph: Graph, options: Options, device: Device = HOST) -> D
         compiler = DynamicCompiler(compile_dynamic, options, device, target, family)
         return DynamicPrograms(compiler, device, options)
 
-    return make() if graph.calls_python() else _families.get((device.name, settings().cpu, family, options), make)
+    shares = isinstance(source, Computation) or not source.calls_python()
+    return _families.get((device.name, settings().cpu, family, options), make) if shares else make()
+
+
+def family_of(source: Graph | Computation) -> str:
+    """What is equal for computations that differ only in the extents of inputs that are not parameters."""
+    from ..ir.hashing import family_hash
+
+    return source.family if isinstance(source, Computation) else family_hash(source)
 
 
 def dynamic_target(device: Device) -> DynamicTarget:
@@ -121,10 +127,10 @@ def dynamic_target(device: Device) -> DynamicTarget:
     return target
 
 
-def why_specialised(graph: Graph, device: Device) -> str:
-    """Why each signature of what `graph` computes has a program of its own; "" if it has dynamic programs."""
-    calls = "it calls Python functions, which take arrays of known shapes" if graph.calls_python() else ""
-    return _why_fixed(device) or calls
+def why_specialised(source: Graph | Computation, device: Device) -> str:
+    """Why each signature of a computation has a program of its own; "" if it has dynamic programs."""
+    calls = isinstance(source, Graph) and source.calls_python()
+    return _why_fixed(device) or ("it calls Python functions, which take arrays of known shapes" if calls else "")
 
 
 def _why_fixed(device: Device) -> str:
@@ -140,7 +146,7 @@ class DynamicCompiler(Generic[D]):
 
     def __init__(
         self,
-        run: Callable[[Graph, Target, Options, CodeStore], D],
+        run: Callable[[Graph | Computation, Target, Options, CodeStore], D],
         options: Options,
         device: Device,
         target: DynamicTarget,
@@ -158,9 +164,9 @@ class DynamicCompiler(Generic[D]):
             self.target.share(names, code)
         return program
 
-    def compile(self, graph: Graph) -> D:
+    def compile(self, source: Graph | Computation) -> D:
         with _alone(self.target, self.content), collection_paused():
-            return self._run(graph, self.target, self.options, kernel_store(self.device))
+            return self._run(source, self.target, self.options, kernel_store(self.device))
 
     def store(self, number: int, program: D, loaded: Sequence[LoadedProgram[Any]]) -> None:
         if not any(p.program.calls_python for p in loaded):

@@ -166,7 +166,7 @@ class Derivative:
     then a cotangent for each output that can have one, and returns one for each of `wrt`: two for those at the
     positions `rows`, numbers of rows and these rows, which are added up by number. `traits` are what is known of the
     gradients without computing them. `memory` holds residuals with halos. `calls_python` is True if the programs call
-    functions in Python.
+    functions in Python, `is_dynamic` if a dynamic program returned them.
     """
 
     def __init__(
@@ -178,7 +178,9 @@ class Derivative:
         forward: Compiled,
         backward: Compiled,
         calls_python: bool = False,
+        is_dynamic: bool = False,
     ) -> None:
+        self.is_dynamic = is_dynamic
         self.wrt, self.residuals, self.rows, self.traits = wrt, residuals, rows, traits
         self.forward, self.backward, self.calls_python = forward, backward, calls_python
         self.memory = ResidualPool(forward.device.allocate_zeroed)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+from ..ir.computation import Computation
 from ..ir.graph import Graph
 from ..ir.locks import ForkSafeLock
 from ..ir.program import Program, Step
@@ -36,6 +37,15 @@ E_co = TypeVar("E_co", covariant=True)
 L = TypeVar("L")
 
 
+Source = Callable[[], "Graph | Computation"]
+"""Returns a computation, which is made when it is needed."""
+
+
+def graph_of(source: Graph | Computation) -> Graph:
+    """The graph of a computation for the types of its inputs."""
+    return source if isinstance(source, Graph) else source.graph
+
+
 class Evaluated(Protocol[E_co]):
     """What depends on the types of inputs; see `codegen/dynamic_program.py`."""
 
@@ -52,7 +62,7 @@ class Compiler(Protocol[D]):
         """The dynamic program that an earlier process stored under this number."""
         ...
 
-    def compile(self, graph: Graph) -> D: ...
+    def compile(self, source: Graph | Computation) -> D: ...
 
     def store(self, number: int, program: D, loaded: Sequence[LoadedProgram[Any]]) -> None:
         """Store a dynamic program. `loaded` are its programs for some types."""
@@ -77,12 +87,12 @@ class Dynamics(ABC, Generic[D, E, L]):
     def _programs(self, used: L) -> Sequence[LoadedProgram[Any]]:
         """The programs of what callers get."""
 
-    def find(self, types: Sequence[TensorType], graph: Callable[[], Graph]) -> L:
-        """What runs for inputs of these types. `graph` returns the computation on them, if it must be compiled."""
+    def find(self, types: Sequence[TensorType], source: Source) -> L:
+        """What runs for inputs of these types. `source` returns the computation on them, if it must be compiled."""
         used = self._evaluated(types)
         if used is None:
             with self._lock:
-                used = self._evaluated(types) or self._stored(types) or self._compiled(types, graph())
+                used = self._evaluated(types) or self._stored(types) or self._compiled(types, source())
         return used
 
     def _evaluated(self, types: Sequence[TensorType]) -> L | None:
@@ -101,8 +111,8 @@ class Dynamics(ABC, Generic[D, E, L]):
                 return self._use(dynamic, evaluated)
         return None
 
-    def _compiled(self, types: Sequence[TensorType], graph: Graph) -> L:
-        dynamic = self._compiler.compile(graph)
+    def _compiled(self, types: Sequence[TensorType], source: Graph | Computation) -> L:
+        dynamic = self._compiler.compile(source)
         evaluated = dynamic.at(types)
         assert evaluated is not None, "the extents of a compilation satisfy its guards"
         used = self._use(dynamic, evaluated)
@@ -131,9 +141,9 @@ class DynamicPrograms(Dynamics["DynamicProgram", Program, LoadedProgram[Any]]):
         super().__init__(compiler, device)
         self._options = options
 
-    def executable(self, types: Sequence[TensorType], graph: Callable[[], Graph]) -> Runnable:
-        """The executable for inputs of these types; for `graph` see `find`."""
-        return watched(self._device, graph, self._options, self.find(types, graph))
+    def executable(self, types: Sequence[TensorType], source: Source) -> Runnable:
+        """The executable for inputs of these types; for `source` see `find`."""
+        return watched(self._device, lambda: graph_of(source()), self._options, self.find(types, source))
 
     def _use(self, dynamic: DynamicProgram, evaluated: Program) -> LoadedProgram[Any]:
         return self._load(evaluated)

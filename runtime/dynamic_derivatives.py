@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..codegen.target import Target
 from ..ir.caches import Cache
 from ..ir.code_store import CodeStore
+from ..ir.computation import Computation
 from ..ir.dialects.core.split import Source
 from ..ir.graph import Graph
 from ..ir.program import Program
 from ..ir.settings import settings
 from ..ir.types import TensorType
 from ..passes.manager import Options
-from .compile import DynamicCompiler, dynamic_target
+from .compile import DynamicCompiler, dynamic_target, family_of
 from .derivative import Compiled, Derivative, DerivativeKey, Differentiable, Traits
 from .device import Device
 from .dynamic import Dynamics
+from .dynamic import Source as DynamicSource
 from .function import Specialization
 from .loaded_program import LoadedProgram
 
@@ -51,11 +53,11 @@ class DynamicDerivatives(Dynamics[DynamicDerivative, _Pair, "_Loaded"]):
     """Creates the derivatives of one computation by the same inputs."""
 
     def derivative(
-        self, types: Sequence[TensorType], graph: Callable[[], Graph], name: str, names: Sequence[str]
+        self, types: Sequence[TensorType], source: DynamicSource, name: str, names: Sequence[str]
     ) -> Derivative:
-        """The derivative for inputs of these types, for a graph of this name with nodes of these names; for `graph` see
-        `find`."""
-        (dynamic, forward, backward) = self.find(types, graph)
+        """The derivative for inputs of these types, for a graph of this name with nodes of these names; for `source`
+        see `find`."""
+        (dynamic, forward, backward) = self.find(types, source)
         first, last = [tuple([rest if i < 0 else names[i] + rest for i, rest in layers]) for layers in dynamic.layers]
         device = self._device
         return Derivative(
@@ -65,6 +67,7 @@ class DynamicDerivatives(Dynamics[DynamicDerivative, _Pair, "_Loaded"]):
             dynamic.traits,
             Compiled(lambda: Specialization(forward, name, first, device), device),
             Compiled(lambda: Specialization(backward, f"{name}_backward", last, device), device),
+            is_dynamic=True,
         )
 
     def _use(self, dynamic: DynamicDerivative, evaluated: _Pair) -> _Loaded:
@@ -83,11 +86,11 @@ class _Loaded(NamedTuple):
 
 class FamilyDifferentiable(Differentiable):
     """A signature of a family. `derivative` returns its derivative by a key, None for one that is compiled for its
-    shapes; it is passed the graph, which is built when something must be compiled."""
+    shapes, of which `graph` builds the graph."""
 
     def __init__(
         self,
-        derivative: Callable[[DerivativeKey, Callable[[], Graph]], Derivative | None],
+        derivative: Callable[[DerivativeKey], Derivative | None],
         graph: Callable[[], Graph],
         options: Options,
         device: Device,
@@ -97,19 +100,19 @@ class FamilyDifferentiable(Differentiable):
         self._dynamic = derivative
 
     def _derived(self, key: DerivativeKey) -> Derivative:
-        dynamic = self._dynamic(key, lambda: self.graph)
+        dynamic = self._dynamic(key)
         return super()._derived(key) if dynamic is None else dynamic
 
 
 _families: Cache[tuple[object, ...], DynamicDerivatives] = Cache("dynamic derivatives", 256)
 
 
-def dynamic_derivatives(graph: Graph, key: DerivativeKey, options: Options, device: Device) -> DynamicDerivatives:
-    """The dynamic derivatives of the computation of `graph`, a graph of mx nodes that calls no Python functions, on a
-    device that has dynamic programs. Graphs that differ only in the extents of inputs share them."""
-    from ..ir.hashing import family_hash
-
-    family = family_hash(graph)
+def dynamic_derivatives(
+    source: Graph | Computation, key: DerivativeKey, options: Options, device: Device
+) -> DynamicDerivatives:
+    """The dynamic derivatives of a computation that calls no Python functions, on a device that has dynamic programs.
+    Those that differ only in the extents of inputs share them; see `dynamic_programs`."""
+    family = family_of(source)
 
     def make() -> DynamicDerivatives:
         target = dynamic_target(device)
@@ -120,13 +123,14 @@ def dynamic_derivatives(graph: Graph, key: DerivativeKey, options: Options, devi
 
 
 def _compile(
-    key: DerivativeKey, graph: Graph, target: Target, options: Options, kernels: CodeStore
+    key: DerivativeKey, source: Graph | Computation, target: Target, options: Options, kernels: CodeStore
 ) -> DynamicDerivative:
     from ..codegen.dynamic import compile_dynamic_derivative
 
     wrt, rows = key
-    pair, split = compile_dynamic_derivative(graph, wrt, rows, target, options, kernels)
-    numbers = {name: i for i, name in enumerate(graph.names())}
+    pair, split = compile_dynamic_derivative(source, wrt, rows, target, options, kernels)
+    names = source.names() if isinstance(source, Graph) else source.names
+    numbers = {name: i for i, name in enumerate(names)}
     first, last = [tuple([_named(n, numbers) for n in part.names()]) for part in (split.forward, split.backward)]
     return DynamicDerivative(pair, wrt, split.residuals, split.rows, Traits.of(split), (first, last))
 

@@ -7,18 +7,17 @@ The first signature of a family is compiled for its shapes by the caller. The ot
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from ..ir.graph import Graph, GraphError
+from ..ir.graph import GraphError
 from ..ir.settings import settings
 from ..ir.types import TensorType
 from ..passes.manager import Options
 from .compile import dynamic_programs, executable_for, why_specialised
 from .device import Device, Runnable
-from .dynamic import DynamicPrograms
+from .dynamic import DynamicPrograms, Source, graph_of
 from .watch import is_watched
 
 if TYPE_CHECKING:
@@ -36,52 +35,53 @@ class ShapeFamily:
         self._derivatives: dict[DerivativeKey, DynamicDerivatives] = {}
         self._refusal: str | None = None
 
-    def executable(self, types: tuple[TensorType, ...], options: Options, graph: Callable[[], Graph]) -> Runnable:
-        """The executable for a further signature. `graph` builds the computation, which is only needed to compile it.
+    def executable(self, types: tuple[TensorType, ...], options: Options, source: Source) -> Runnable:
+        """The executable for a further signature. `source` returns the computation, which is only needed to compile it.
         GraphError names a node that cannot be compiled."""
-        graph = cache(graph)
-        refusal = self._why_fixed(graph)
+        source = cache(source)
+        refusal = self._why_fixed(source)
         if not refusal:
-            if self._programs is None:
-                self._programs = dynamic_programs(graph(), replace(options, dynamic=True), self.device)
             try:
-                return self._programs.executable(types, graph)
+                if self._programs is None:
+                    self._programs = dynamic_programs(source(), replace(options, dynamic=True), self.device)
+                return self._programs.executable(types, source)
             except GraphError as error:
                 refusal = str(error)
         self._report(refusal)
-        return executable_for(graph(), options, self.device)
+        return executable_for(graph_of(source()), options, self.device)
 
     def differentiable(
-        self, types: tuple[TensorType, ...], options: Options, graph: Callable[[], Graph], origin: tuple[object, int]
+        self, types: tuple[TensorType, ...], options: Options, source: Source, origin: tuple[object, int]
     ) -> Differentiable:
         """The computation for a further signature as a function that can be differentiated."""
         from .dynamic_derivatives import FamilyDifferentiable
 
-        derivative = partial(self._derivative, types, options)
-        return FamilyDifferentiable(derivative, graph, options, self.device, origin)
+        source = cache(source)
+        derivative = partial(self._derivative, types, options, source)
+        return FamilyDifferentiable(derivative, lambda: graph_of(source()), options, self.device, origin)
 
     def _derivative(
-        self, types: tuple[TensorType, ...], options: Options, key: DerivativeKey, graph: Callable[[], Graph]
+        self, types: tuple[TensorType, ...], options: Options, source: Source, key: DerivativeKey
     ) -> Derivative | None:
         """The derivative for a further signature; None if it must be compiled for its shapes."""
         from .dynamic_derivatives import dynamic_derivatives
 
-        refusal = "its programs are watched" if is_watched(self.device) else self._why_fixed(graph)
+        refusal = "its programs are watched" if is_watched(self.device) else self._why_fixed(source)
         if not refusal:
             try:
                 derivatives = self._derivatives.get(key)
                 if derivatives is None:
                     dynamic = replace(options, dynamic=True)
-                    derivatives = self._derivatives[key] = dynamic_derivatives(graph(), key, dynamic, self.device)
-                return derivatives.derivative(types, graph, self.title, self.layers)
+                    derivatives = self._derivatives[key] = dynamic_derivatives(source(), key, dynamic, self.device)
+                return derivatives.derivative(types, source, self.title, self.layers)
             except GraphError as error:
                 refusal = str(error)
         self._report(refusal)
         return None
 
-    def _why_fixed(self, graph: Callable[[], Graph]) -> str:
+    def _why_fixed(self, source: Source) -> str:
         if self._refusal is None:
-            self._refusal = why_specialised(graph(), self.device)
+            self._refusal = why_specialised(source(), self.device)
         return self._refusal
 
     def _report(self, refusal: str) -> None:

@@ -22,6 +22,8 @@ from random_programs import Array, Program, Step
 ATTEMPTS = 20
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 10, 16, 17, 20, 31, 33, 40, 64, 65)
 MOST_ELEMENTS = 9_000
+OTHERS = 2
+"""The programs of other extents: the first one compiles for any extents, the second one can use that."""
 
 
 class GradientMaker(Maker):
@@ -164,9 +166,10 @@ def _recorded(program: Program, requests: Sequence[str]) -> tuple[int, ...]:
 
 
 def _resized(program: GradientProgram) -> tuple[GradientProgram, ...]:
-    """The program with inputs of other extents, if its steps accept them."""
+    """The program with inputs of other extents, as far as its steps accept them."""
     rng = np.random.default_rng(program.seed)
-    for _ in range(3):
+    found: list[GradientProgram] = []
+    for _ in range(3 * OTHERS):
         inputs = other_inputs(program.program, rng)
         if program.precision == "bfloat16":
             inputs = tuple(map(rounded_to_bfloat, inputs))
@@ -177,8 +180,10 @@ def _resized(program: GradientProgram) -> tuple[GradientProgram, ...]:
         except (mx.MXNetError, ValueError, TypeError, IndexError):
             continue
         if made is not None:
-            return (made,)
-    return ()
+            found.append(made)
+        if len(found) == OTHERS:
+            break
+    return tuple(found)
 
 
 def _with_inputs(

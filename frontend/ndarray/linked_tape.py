@@ -62,12 +62,19 @@ def linked_gradients(
     structure = _structures.recent.get(key) or _structures.get(key, _Structure)
     structure.seen += 1
     if structure.linked is None:
-        if structure.seen != (1 if len(nodes) <= _FEW or _scratch_bytes(nodes) > _MUCH_SCRATCH else 2):
+        if structure.seen != (1 if _is_linked_at_once(nodes) else 2):
             return None
         structure.linked = _link(nodes, entries, list(variables))
     if structure.linked is None:
         return None
     return structure.linked.run(nodes, cotangents, tuple(variables), direct)
+
+
+def _is_linked_at_once(nodes: Sequence[Recorded]) -> bool:
+    """True for a tape that is linked when it is first seen. One with a dynamic program may be that of shapes which do
+    not return."""
+    few = len(nodes) <= _FEW and not any(_forward(node).derivative.is_dynamic for node in nodes)
+    return few or _scratch_bytes(nodes) > _MUCH_SCRATCH
 
 
 def _scratch_bytes(nodes: Sequence[Recorded]) -> int:

@@ -8,17 +8,18 @@ BoundOperator           an OperatorFunction with values of its scalar parameters
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.graph import GraphError
+from ...ir.graph import Effect, GraphError
 from ...ir.once import once
 from ...ir.types import TensorType
-from ...runtime.device import Device, DeviceError
+from ...runtime.device import Device, DeviceError, Runnable
 from ...runtime.devices import HOST
-from ...runtime.function import Call, Function, Specialization, after_call, before_call
+from ...runtime.function import Call, Function, LazySpecialization, after_call, before_call
 from ...runtime.modes import hooks
 from ...runtime.scalars import ScalarBlock, checks_scalars
 from ...runtime.storage import Storage
@@ -28,15 +29,18 @@ from ..context import GPU, Context, device_of, usable
 from ..dtypes import from_memory
 from ..memory import OutOfMemory
 from ..tracebacks import cause_of
+from ..util import is_np_shape
 from .array_classes import empty_array, number_class, number_on
 from .fast_paths import FastPath, Form, arguments, as_path, direct_call, fast_path, new_results, with_key
-from .operator_graph import compiled, eager_options, operator_graph, refusal
+from .operator_graph import compiled, eager_options, operator_graph, refusal, symbolic_graph
 from .recorded_calls import recorded_path
 from .tape import call_recorded, is_recorded, record_without_gradient, require_writable
 
 if TYPE_CHECKING:
+    from ...ir.computation import Computation
     from ...ir.dialects.mx.operator import Operator
     from ...runtime.derivative import Differentiable
+    from ...runtime.shape_family import ShapeFamily
     from .ndarray import NDArray
 
 SIGNATURES = 4096
@@ -52,11 +56,32 @@ class OperatorFunction(Function["OperatorSpecialization"]):
         super().__init__("operators", SIGNATURES)
         self.operator = operator
         self.name = name or operator.mx_name()
+        self._first: dict[Any, OperatorSpecialization] = {}
 
     def specialise(
         self, types: tuple[TensorType, ...], training: bool, device: Device = HOST
     ) -> OperatorSpecialization:
-        return OperatorSpecialization(self, types, training, device)
+        """The first signature of a family is compiled for its shapes; the others run programs for any shapes."""
+        key = (training, device, *((t.rank, t.dtype) for t in types))
+        first = self._first.get(key)
+        if first is not None and first.signature != (types, training) and first.family is not None:
+            return OperatorSpecialization(self, types, training, device, first)
+        specialization = OperatorSpecialization(self, types, training, device)
+        self._first.setdefault(key, specialization)
+        return specialization
+
+    def computation(self, types: tuple[TensorType, ...], training: bool, own_gradients: bool = False) -> Computation:
+        """The operator on inputs of any extents."""
+        from ...ir.computation import Computation
+        from ...ir.hashing import structural_hash
+
+        operator = self.operator
+        kinds = tuple((t.rank, t.dtype) for t in types)
+        rest = tuple((k, v) for k, v in operator.attributes().items() if k not in operator.scalars)
+        family = structural_hash(operator.name, rest, kinds, training, own_gradients, is_np_shape())
+        names = operator.input_names(len(types))
+        build = partial(symbolic_graph, operator, training=training, own_gradients=own_gradients)
+        return Computation(types, build, family, (*names, operator.mx_name()))
 
 
 class BoundOperator:
@@ -86,24 +111,56 @@ class BoundOperator:
             raise MXNetError(str(error)) from cause_of(error)
 
 
-class OperatorSpecialization(Specialization):
+class OperatorSpecialization(LazySpecialization):
     """An operator compiled for operands of certain types.
 
-    `modal` is True if the operator depends on training mode. `simple` is True if a call only runs the program.
+    `modal` is True if the operator depends on training mode. `simple` is True if a call only runs the program. `count`
+    is the number of results, `numbers` are the types of the inputs after the operands: scalar parameters, and a random
+    key.
     """
 
     def __init__(
-        self, function: OperatorFunction, types: tuple[TensorType, ...], training: bool, device: Device
+        self,
+        function: OperatorFunction,
+        types: tuple[TensorType, ...],
+        training: bool,
+        device: Device,
+        first: OperatorSpecialization | None = None,
     ) -> None:
+        """`first` is the first signature of the family, if that has programs for any shapes."""
         operator = function.operator
-        graph, self.modal = operator_graph(operator, types, training)
-        super().__init__(compiled(graph, operator, device), function.name, graph.names(), device)
-        self.function, self.operator = function, operator
-        self.scalars = ScalarBlock.of(operator, device)
+        self.function, self.operator, self.signature = function, operator, (types, training)
+        self._first, self._calls = first, 0
         self.checks_results, self.checks_operands = operator.checks_results(), operator.checks_operands()
-        self._signature = types, training
+        if first is not None:
+            super().__init__(self._dynamic, None, function.name, first.layers, device)
+            self.modal, self.scalars, self.simple = first.modal, first.scalars, first.simple
+            self.count, self.numbers = first.count, first.numbers
+            return
+        graph, self.modal = operator_graph(operator, types, training)
+        executable = compiled(graph, operator, device)
+        super().__init__(lambda: executable, executable.outputs, function.name, graph.names(), device)
+        self.scalars = ScalarBlock.of(operator, device)
         plain = not (self.state or self.random or self.scalars.count)
         self.simple = plain and not (self.checks_results or self.checks_operands)
+        self.count, self.numbers = len(self.types), executable.inputs[len(types) :]
+
+    def _dynamic(self) -> Runnable:
+        """The program of a further signature. MXNetError for operands that do not fit."""
+        assert self._first is not None and self._first.family is not None
+        types, training = self.signature
+        source = partial(self.function.computation, types, training)
+        try:
+            return self._first.family.executable(types, eager_options(), source)
+        except GraphError as error:
+            raise MXNetError(refusal(self.operator, types, error)) from cause_of(error)
+
+    @property
+    def returns(self) -> bool:
+        """False in the first call of a further signature of a family, whose shapes may not return: then a fast path
+        would take longer than the call."""
+        self._calls += 1
+        return self._first is None or self._calls > 1
 
     def call(
         self, arrays: Sequence[NDArray], out: Out = None, context: Context | None = None, scalars: Sequence[float] = ()
@@ -142,10 +199,9 @@ class OperatorSpecialization(Specialization):
         before_call(call)
         if self.checks_operands:
             self._check_operands(arrays)
-        types = self.executable.inputs[len(arrays) :]  # of scalar parameters, then of a random key
-        numbers = [_number(value, t, context) for value, t in zip(scalars, types, strict=False)]
+        numbers = [_number(value, t, context) for value, t in zip(scalars, self.numbers, strict=False)]
         try:
-            results = call_recorded(self.differentiable, [*arrays, *numbers], len(self.types))
+            results = call_recorded(self.differentiable, [*arrays, *numbers], self.count)
         except GraphError as error:
             raise MXNetError(self._refusal(arrays, str(error))) from cause_of(error)
         after_call(call, results)
@@ -159,9 +215,24 @@ class OperatorSpecialization(Specialization):
         """The operator as a graph that can be differentiated."""
         from ...runtime.derivative import Differentiable
 
-        graph, _ = operator_graph(self.operator, *self._signature, own_gradients=True)
-        options = eager_options(self._signature[1])
-        return Differentiable(graph, options, self.device, (self.operator, len(self._signature[0])))
+        types, training = self.signature
+        options, origin = eager_options(training), (self.operator, len(types))
+        if self._first is not None and self._first.family is not None:
+            source = partial(self.function.computation, types, training, own_gradients=True)
+            return self._first.family.differentiable(types, options, source, origin)
+        graph, _ = operator_graph(self.operator, types, training, own_gradients=True)
+        return Differentiable(graph, options, self.device, origin)
+
+    @once
+    def family(self) -> ShapeFamily | None:
+        """The further signatures of a first one; None if each is compiled for its shapes. Eager calls of other devices
+        share the code of kernels by classes of sizes."""
+        from ...runtime.shape_family import ShapeFamily
+
+        types, _ = self.signature
+        if self.device is not HOST or not any(t.shape for t in types) or Effect.PYTHON in self.operator.effects():
+            return None
+        return ShapeFamily(self.name, types, self.layers, self.device)
 
     def on_device_of_arrays(self, arrays: Sequence[NDArray], out: Out = None, scalars: Sequence[float] = ()) -> Any:
         """The call on the arrays' device, which is not part of a fast path's key. MXNetError for several devices."""
@@ -271,7 +342,7 @@ class OperatorSpecialization(Specialization):
     def form(self, results: tuple[str, ...], keywords: bool = False) -> Form:
         """The form of calls with these results: new ones, or operands. States and operands that are overwritten share
         memory with no other operand."""
-        names = arguments(len(self._signature[0]))
+        names = arguments(len(self.signature[0]))
         changed = {*(names[i] for i in self.state), *results} & set(names)
         disjoint = [(x, y) for x, y in combinations(names, 2) if x in changed or y in changed]
         operands = with_key([*names, *["number"] * self.scalars.count], self)
@@ -280,10 +351,10 @@ class OperatorSpecialization(Specialization):
 
     def fast_recorded(self) -> FastPath:
         """The fast path of a call that a tape records, in the mode of this specialization."""
-        types = self._signature[0]
+        types = self.signature[0]
         slow = lambda *arrays: self.call(arrays)  # noqa: E731
         slowly = self.scalars.count or self.has_checks
-        call = slow if slowly else recorded_path(lambda: self.differentiable, types, len(self.types), slow)
+        call = slow if slowly else recorded_path(lambda: self.differentiable, types, self.count, slow)
         return as_path(call, self.device)
 
     @property

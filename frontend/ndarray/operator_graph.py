@@ -47,6 +47,15 @@ def operator_graph(
         raise MXNetError(refusal(operator, types, error)) from cause_of(error)
 
 
+def symbolic_graph(operator: Operator, types: Sequence[TensorType], training: bool, own_gradients: bool) -> Graph:
+    """The graph of `operator_graph` for operands whose extents can be symbolic. GraphError if they do not fit, or if
+    the operator computes tables of their extents."""
+    try:
+        return operator_graph(operator, tuple(types), training, own_gradients)[0]
+    except (MXNetError, AttributeError) as error:  # what NumPy raises for symbolic numbers
+        raise GraphError(str(error)) from cause_of(error)
+
+
 def refusal(operator: Operator, types: Sequence[TensorType], reason: object) -> str:
     """The error text of an operator for operands of these types."""
     from ...ir.dialects.mx.shapes import operands_text

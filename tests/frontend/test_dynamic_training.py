@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -210,3 +211,79 @@ def test_buckets_of_one_structure_share_programs(compiled: list[str]) -> None:
         module.update()
         assert number < 2 or not [name for name in compiled if "softmax" in name], n
         assert module.get_outputs()[0].shape == (2 * n, 9)
+
+
+CALLS: dict[str, tuple[Callable[[Any], Any], Callable[[int], tuple[int, ...]]]] = {
+    "chain": (lambda x: (nd.tanh(x * 2 + 1) * x).sum(), lambda n: (n, n + 2)),
+    "convolution": (
+        lambda x: nd.Convolution(x, nd.ones((4, 2, 3, 3)), nd.zeros((4,)), kernel=(3, 3), num_filter=4, pad=(1, 1)),
+        lambda n: (2, 2, n + 5, n + 4),
+    ),
+    "pooling": (
+        lambda x: nd.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max"),
+        lambda n: (2, 3, n + 8, 2 * n + 7),
+    ),
+    "sort": (lambda x: nd.sort(x) * x, lambda n: (n, n + 5)),
+    "two coordinates": (
+        lambda x: nd.BilinearSampler(x, nd.tanh(nd.slice_axis(x, axis=1, begin=0, end=2) * 2)),
+        lambda n: (2, 3, n + 1, n + 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_eager_calls_of_any_extents(name: str, compiled: list[str]) -> None:
+    call, shape = CALLS[name]
+    sizes, found = (4, 6, 5, 9), list[Gradients]()
+    for number, n in enumerate(sizes):
+        compiled.clear()
+        found.append(_recorded(call, shape(n)))
+        assert number < 2 or not compiled, compiled
+    for n, dynamic in zip(sizes[2:], found[2:], strict=True):
+        clear_caches()  # then the next call is the first of its family
+        assert_close(dynamic, _recorded(call, shape(n)))
+
+
+def _recorded(call: Callable[[Any], Any], shape: tuple[int, ...]) -> Gradients:
+    x = nd.array(np.random.default_rng(shape[-1]).standard_normal(shape))
+    x.attach_grad()
+    with autograd.record():
+        y = call(x)
+    y.backward()
+    return {"result": y.asnumpy(), "gradient": gradient(x)}
+
+
+def test_threads_that_meet_a_new_family_compile_it_once(compiled: list[str]) -> None:
+    net = dense()
+    step(net, rows(3))
+    compiled.clear()
+    start = threading.Barrier(2)
+
+    def work(n: int) -> None:
+        start.wait()
+        step(net, rows(n))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (6, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [n for n in compiled if n.startswith("net")] == ["net", "net_backward"]
+
+
+def test_an_interrupted_compilation_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, other = dense(), dense(static_shape=True, static_alloc=True)
+    step(net, rows(3))
+    original = driver.compile_steps
+
+    def interrupted(graph: Any, *rest: Any, **options: Any) -> Any:
+        if graph.name.endswith("_backward"):
+            raise KeyboardInterrupt
+        return original(graph, *rest, **options)
+
+    monkeypatch.setattr(driver, "compile_steps", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        step(net, rows(6))
+    monkeypatch.setattr(driver, "compile_steps", original)
+    for n in (6, 7):
+        assert_close(step(net, rows(n)), step(other, rows(n)))

@@ -32,6 +32,7 @@ from mxforge.tools.bench.report import time_text
 from mxforge.tools.bench.shapes import WORKLOADS, measure_workload
 from mxforge.tools.bench.suites import suite
 from mxforge.tools.bench.training import INFERENCES, TRAININGS, Update
+from mxforge.tools.bench.training_shapes import NEW_SHAPES, measure_training, run_seconds
 from mxforge.tools.differences import difference
 from mxforge.tools.errors import ToolError
 
@@ -88,6 +89,17 @@ def test_new_shapes_of_a_network_are_measured() -> None:
     found = measure_workload(mx, WORKLOADS["three dense layers"])
     assert len(found.first) == len(found.ratios) == 5
     assert found.compiled[2:] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["two dense layers", "Module, batch size", "eager chain"])
+def test_new_shapes_of_steps_are_measured(name: str) -> None:
+    found = measure_training(mx, NEW_SHAPES[name], samples=1)
+    assert len(found.first) == len(found.beyond) == len(found.ratios) == 5
+    assert found.compiled[2:] == [0, 0, 0]
+
+
+def test_a_whole_run_of_new_shapes_is_measured() -> None:
+    assert all(seconds > 0 for seconds in run_seconds(mx, "40 Module steps of random batch size"))
 
 
 @pytest.mark.parametrize(

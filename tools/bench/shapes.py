@@ -8,6 +8,7 @@ from typing import Any
 
 from ...ir.lazy_dataclass import dataclass
 from .calls import measure_alone
+from .training_shapes import report_training
 
 Shape = tuple[int, ...]
 
@@ -155,3 +156,4 @@ def report(mx: Any) -> None:
         ratios = " ".join(f"{r:.2f}" for r in figures.ratios[1:])
         times = f"{figures.first[0]:11.1f} {figures.first[1]:8.1f} {others[len(others) // 2]:13.1f}"
         print(f"{name:24} {times} {sum(figures.compiled[2:]):14}  {ratios}")
+    report_training(mx)

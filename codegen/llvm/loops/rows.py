@@ -8,6 +8,7 @@ from math import prod
 
 from ....ir.kernel import Kernel, Local, Reduce, ReduceOp, Stage, Store
 from ....ir.lazy_dataclass import dataclass
+from ....ir.symbolic import is_symbolic
 from ....ir.types import DType
 from ...nest import Bound, Nest
 from ..arithmetic import Operand, Value
@@ -52,6 +53,8 @@ class RowEmitter:
         again."""
         names = scratch_rows(self.steps)
         if not names:
+            return
+        if is_symbolic(self._room(1)) and len(self.s.reductions) > 1:  # rows of images: most would not fit
             return
         fits = self.s.scratch if self.kernel.extents else self._room(1) * len(names) <= STACK_ELEMENTS
         for name in names if fits else ():

@@ -26,7 +26,7 @@ def _coordinate(b: MxBuilder, grid: Value, which: int, extent: int) -> Value:
     """One coordinate of a grid as (N, positions), mapped from [-1, 1] to [0, extent - 1]."""
     n, _, h, w = grid.type.shape
     plane = b.reshape(b.slice_axis(grid, 1, which, which + 1), (n, h * w))
-    return b.mul(b.add(plane, 1), (extent - 1) / 2)
+    return b.mul(b.mul(b.add(plane, 1), extent - 1), 0.5)  # exact, and integers can be symbolic
 
 
 def _corner(b: MxBuilder, pixels: Value, width: int, y: Value, x: Value, weight: Value) -> Value:
