@@ -3,6 +3,7 @@
 memory_on(context)   the memory of the device of a context
 HostMemory           operands are the arrays of the caller, if these have the right types
 DeviceMemory         operands are copied to the device, and results to the host if the caller passed no NDArray
+SharedBindings       binds the same memory once for several programs
 """
 
 from __future__ import annotations
@@ -133,6 +134,24 @@ class DeviceMemory:
 
     def result(self, type: TensorType, as_ndarray: bool) -> Result:
         return _ArrayResult(type, self._context) if as_ndarray else _DeviceResult(type, self.device)
+
+
+class SharedBindings:
+    """The memory of a device for several programs of one model: an array that several bind is placed once. The arrays
+    are views of memory that outlives this object."""
+
+    def __init__(self, memory: ModelMemory) -> None:
+        self.device = memory.device
+        self.operand, self.result = memory.operand, memory.result
+        self._memory = memory
+        self._bound: dict[tuple[int, int], Placed] = {}
+
+    def bind(self, array: np.ndarray) -> Placed:
+        """See `ModelMemory`."""
+        key = _address(array), array.nbytes
+        if key not in self._bound:
+            self._bound[key] = self._memory.bind(array)
+        return self._bound[key]
 
 
 class _DeviceResult:

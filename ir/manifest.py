@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .graph import Check, GraphError, RandomKey
@@ -32,10 +32,16 @@ class ManifestError(ValueError):
 
 def program_to_bytes(program: Program) -> bytes:
     """The program as self-contained bytes. ManifestError if it calls users' functions, which cannot be written."""
+    text = json.dumps(program_to_header(program), separators=(",", ":")).encode()
+    return b"".join((_PREFIX.pack(_MAGIC, len(text)), text, program.constants, *program.code))
+
+
+def program_to_header(program: Program) -> dict[str, Any]:
+    """The program without the bytes of constants and code, as JSON. ManifestError as from `program_to_bytes`."""
     if program.calls_python:
         names = ", ".join(f.label for f in program.functions if f.op is None)
         raise ManifestError(f"{program.name} calls Python functions ({names}): it cannot be written")
-    header = {
+    return {
         "name": program.name,
         "names": program.names,
         "inputs": [_type_to_json(t) for t in program.inputs],
@@ -55,15 +61,19 @@ def program_to_bytes(program: Program) -> bytes:
         "constants": len(program.constants),
         "code": [len(code) for code in program.code],
     }
-    text = json.dumps(header, separators=(",", ":")).encode()
-    return b"".join((_PREFIX.pack(_MAGIC, len(text)), text, program.constants, *program.code))
 
 
 def program_from_bytes(data: bytes) -> Program:
     """The program that `program_to_bytes` wrote. ManifestError for any other bytes."""
     header, start = _header(data)
+    return program_from_header(header, lambda sizes: list(_cut(data, start, sizes)))
+
+
+def program_from_header(header: dict[str, Any], blobs_of: Callable[[Sequence[int]], Sequence[bytes]]) -> Program:
+    """The program of `program_to_header`, checked. `blobs_of` returns the constants and the code for the lengths in the
+    header. ManifestError for anything else."""
     try:
-        return _program(header, data, start)
+        return _program(header, blobs_of)
     except ManifestError:
         raise
     except GraphError as error:
@@ -90,9 +100,8 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
     return header, end  # pyright: ignore[reportUnknownVariableType]
 
 
-def _program(header: dict[str, Any], data: bytes, start: int) -> Program:
-    constants, sizes = natural(header["constants"]), [natural(n) for n in header["code"]]
-    blobs = list(_cut(data, start, (constants, *sizes)))
+def _program(header: dict[str, Any], blobs_of: Callable[[Sequence[int]], Sequence[bytes]]) -> Program:
+    blobs = blobs_of([natural(header["constants"]), *map(natural, header["code"])])
     program = Program(
         name=string(header["name"]),
         inputs=tuple(_type_from_json(t) for t in header["inputs"]),

@@ -4,7 +4,7 @@ bit for bit.
     move_steps(steps, move)                steps with other places
     map_places(program, move)              a program with other places
     preparation(program)                   the steps of `prepare` alone
-    bind(program, parameters, starts, t)   with all that depends on parameters in one block of memory
+    bind(program, parameters, moved, t)    with all that depends on parameters in one block of memory
     combine_outputs(program, outputs)      with outputs combined over a group of processes
 
 `program_combination.py` makes one program of several.
@@ -12,7 +12,7 @@ bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -84,10 +84,11 @@ def preparation(program: Program) -> Program:
 
 
 def bind(
-    program: Program, parameters: Collection[int], starts: Mapping[tuple[Space, int], int], block: TensorType
+    program: Program, parameters: Collection[int], moved: Callable[[Place], int | None], block: TensorType
 ) -> Program:
     """The program without the inputs `parameters`, with `block` as the last input. The block holds the prepared memory,
-    the constants, and the parameters that steps read: `starts` has the offset of each by (space, index).
+    the constants, and the parameters that steps read: `moved` returns the offset in it of such a place, None for
+    others.
 
     The other inputs keep their order. ValueError if the program replaces a parameter.
     """
@@ -98,9 +99,9 @@ def bind(
     positions = {old: new for new, old in enumerate(rest)}
 
     def move(place: Place) -> Place:
-        start = starts.get((place.space, place.index))
-        if start is not None:
-            return replace(place, space=Space.INPUT, index=len(rest), offset=start + place.offset)
+        offset = moved(place)
+        if offset is not None:
+            return replace(place, space=Space.INPUT, index=len(rest), offset=offset)
         return replace(place, index=positions[place.index]) if place.space is Space.INPUT else place
 
     return replace(

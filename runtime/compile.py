@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, replace
-from typing import Any, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ..codegen.target import DynamicTarget, Target
@@ -33,6 +33,9 @@ from .devices import COMPILED, HOST
 from .dynamic import D, DynamicPrograms
 from .loaded_program import LoadedProgram
 from .watch import watched
+
+if TYPE_CHECKING:
+    from ..codegen.dynamic_program import DynamicProgram
 
 _REMEMBERED = 4096  # executables; each loaded program takes three mappings of the 65530 that Linux allows a process
 
@@ -271,6 +274,16 @@ def compile_program(graph: Graph, options: Options, device: Device) -> Program:
 def compile_for(graph: Graph, options: Options, target: Target) -> Program:
     """Run the compiler for a target of which this process needs no device."""
     return _compile(graph, options, target, _kernel_store(target, on_host=False))
+
+
+def compile_dynamic_for(graph: Graph, options: Options, target: Target) -> DynamicProgram:
+    """Run the compiler for the extents of a graph's inputs and for others, for a target that has dynamic programs and
+    of which this process needs no device."""
+    from ..codegen.dynamic import compile_dynamic
+
+    kernels = _kernel_store(target, on_host=target is HOST.target)
+    with _alone(target, object()), collection_paused():
+        return compile_dynamic(graph, target, replace(options, dynamic=True), kernels)
 
 
 def _compile(graph: Graph, options: Options, target: Target, kernels: CodeStore) -> Program:

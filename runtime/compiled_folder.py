@@ -20,7 +20,8 @@ import json
 import mmap
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from .atomic import new_folder, sync_folder, temporary_beside
 from .device import Device
 from .devices import HOST
 
-FORMAT, VERSION, GPU_VERSION = "mxforge-compiled", 2, 3
+FORMAT, VERSION, GPU_VERSION, SHAPES_VERSION = "mxforge-compiled", 2, 3, 4
 MANIFEST, PROGRAM, MEMORY = "manifest.json", "program.bin", "memory.bin"
 _LARGEST_MANIFEST = 16 << 20
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # Linux's constants for renameat2
@@ -99,14 +100,32 @@ def write_folder(
     CompiledFolderError as from `check_free`, and for programs that call Python functions."""
     path = Path(os.path.abspath(folder))
     check_free(path, replace_existing)
-    if model.program.calls_python:
-        names = ", ".join(f.label for f in model.program.functions if f.op is None)
-        raise CompiledFolderError(f"{model.name} calls Python functions, which cannot be written: {names}")
+    require_no_functions(model.program, model.name)
+    contents = {PROGRAM: program_to_bytes(model.program), MEMORY: model.memory.data}
+    write_files(folder, _manifest(model), machine, contents)
+
+
+def require_no_functions(program: Program, name: str) -> None:
+    """CompiledFolderError for a program that calls Python functions."""
+    if program.calls_python:
+        names = ", ".join(f.label for f in program.functions if f.op is None)
+        raise CompiledFolderError(f"{name} calls Python functions, which cannot be written: {names}")
+
+
+def write_files(
+    folder: str | os.PathLike[str],
+    fields: Mapping[str, Any],
+    machine: Mapping[str, Any],
+    contents: Mapping[str, bytes | memoryview],
+) -> None:
+    """Write the files of a folder and its manifest, which has these fields; the folder appears whole or not at all."""
+    path = Path(os.path.abspath(folder))
+    files = {name: {"bytes": len(data), "crc32": zlib.crc32(data)} for name, data in contents.items()}
+    manifest = sealed({"format": FORMAT, **fields, "machine": dict(machine), "files": files})
     with names_file(folder), temporary_beside(path, new_folder) as (temporary, descriptor):
-        contents = {PROGRAM: program_to_bytes(model.program), MEMORY: model.memory.data}
         for name, data in contents.items():
             _write(temporary / name, data)
-        _write(temporary / MANIFEST, json.dumps(sealed(_manifest(model, machine, contents)), indent=1).encode())
+        _write(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
         os.fsync(descriptor)
         _put_in_place(temporary, path)
     sync_folder(path.parent)
@@ -149,17 +168,12 @@ def _exchange(one: Path, other: Path) -> None:
         raise OSError(number, problem, os.fspath(other))
 
 
-def _manifest(
-    model: StoredModel, machine: Mapping[str, Any], contents: Mapping[str, bytes | memoryview]
-) -> dict[str, Any]:
+def _manifest(model: StoredModel) -> dict[str, Any]:
     return {
-        "format": FORMAT,
         "version": GPU_VERSION if model.gpu else VERSION,
         "name": model.name,
         "inputs": [_argument_to_json(a) for a in model.inputs],
         "outputs": [_argument_to_json(a) for a in model.outputs],
-        "machine": dict(machine),
-        "files": {name: {"bytes": len(data), "crc32": zlib.crc32(data)} for name, data in contents.items()},
         **({"bound": [list(pair) for pair in model.bound]} if model.gpu else {}),
     }
 
@@ -177,27 +191,33 @@ def _argument_to_json(argument: Argument) -> dict[str, Any]:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_folder(folder: str | os.PathLike[str]) -> StoredModel:
-    """The model in the folder, checked; its memory is mapped. CompiledFolderError describes the first problem."""
-    path = Path(folder)
-    try:
-        manifest = _read_manifest(path)
-        gpu, bound = _bound(manifest)
-        if not gpu:
-            _check_machine(manifest["machine"], path)
-        program = _read_program(path, manifest["files"][PROGRAM])
-        memory = _map_memory(path, manifest["files"][MEMORY])
+def read_model(path: Path, manifest: Mapping[str, Any]) -> StoredModel:
+    """The model of one shape in a folder with this manifest, checked; its memory is mapped. CompiledFolderError
+    describes the first problem."""
+    with damage_reported(path):
+        gpu, bound = gpu_and_bound(manifest, path)
+        program = program_from_bytes(read_file(path / PROGRAM, manifest["files"][PROGRAM]))
+        memory = map_memory(path / MEMORY, manifest["files"][MEMORY])
         inputs, outputs = (tuple(map(_argument_from_json, manifest[k])) for k in ("inputs", "outputs"))
-        model = StoredModel(_text(manifest["name"]), inputs, outputs, program, memory, gpu, bound)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise CompiledFolderError(f"{path / MANIFEST}: damaged ({type(error).__name__}: {error})") from None
-    except ManifestError as error:
-        raise CompiledFolderError(f"{path / PROGRAM}: {error}") from None
-    _check_types(model, path)
+        model = StoredModel(text_of(manifest["name"]), inputs, outputs, program, memory, gpu, bound)
+    check_types(model, path)
     return model
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
+@contextmanager
+def damage_reported(path: Path) -> Generator[None]:
+    """Raise CompiledFolderError for errors of the body about the content of the folder's files."""
+    try:
+        yield
+    except ManifestError as error:
+        raise CompiledFolderError(f"{path / PROGRAM}: {error}") from None
+    except CompiledFolderError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise CompiledFolderError(f"{path / MANIFEST}: damaged ({type(error).__name__}: {error})") from None
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not file.is_file():
         raise CompiledFolderError(f"{path}: not a compiled model (there is no {MANIFEST})")
@@ -209,39 +229,41 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise CompiledFolderError(f"{file}: not JSON ({error})") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CompiledFolderError(f"{file}: not the manifest of a compiled model")
-    if manifest.get("version") not in (VERSION, GPU_VERSION):
+    if manifest.get("version") not in (VERSION, GPU_VERSION, SHAPES_VERSION):
         version = manifest.get("version")
+        known = f"{VERSION} to {SHAPES_VERSION}"
         raise CompiledFolderError(
-            f"{file}: has version {version!r}, this mxforge reads {VERSION} and {GPU_VERSION}: compile the model again"
+            f"{file}: has version {version!r}, this mxforge reads {known}: compile the model again"
         )
     if manifest != sealed(manifest):
         raise CompiledFolderError(f"{file}: its checksum does not match: the file is damaged")
     return manifest
 
 
-def _bound(manifest: Mapping[str, Any]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """`StoredModel.gpu` and `StoredModel.bound`."""
-    if manifest["version"] == VERSION:
+def gpu_and_bound(manifest: Mapping[str, Any], path: Path) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """`StoredModel.gpu` and `StoredModel.bound`. CompiledFolderError if the folder is for another CPU."""
+    if manifest["version"] == VERSION or "bound" not in manifest:
+        _check_machine(manifest["machine"], path)
         return "", ()
     listed = manifest["bound"]
     if any(len(pair) != 2 or any(type(n) is not int or n < 0 for n in pair) for pair in listed):
         raise TypeError(f"bound {listed!r}")
-    return _text(manifest["machine"]["gpu"]), tuple((position, start) for position, start in listed)
+    return text_of(manifest["machine"]["gpu"]), tuple((position, start) for position, start in listed)
 
 
-def check_gpu(model: StoredModel, device: Device, folder: str | os.PathLike[str]) -> None:
-    """CompiledFolderError unless the program of a model is for this device: code for a GPU runs on its own architecture
-    only."""
+def check_gpu(gpu: str, device: Device, folder: str | os.PathLike[str]) -> None:
+    """CompiledFolderError unless code for this architecture, or "" for CPUs, is for the device: code for a GPU runs on
+    its own architecture only."""
     capability = getattr(device.target, "capability", None)
     own = "" if capability is None else f"sm_{capability}"
-    if model.gpu == own:
+    if gpu == own:
         return
-    if not model.gpu:
+    if not gpu:
         raise CompiledFolderError(f"{folder}: compiled for a CPU, not for {device.name}: compile it with --ctx gpu")
     if not own:
-        raise CompiledFolderError(f"{folder}: compiled for GPUs ({model.gpu}): it does not run on the CPU, use gpu(0)")
+        raise CompiledFolderError(f"{folder}: compiled for GPUs ({gpu}): it does not run on the CPU, use gpu(0)")
     again = f"compile it with --target cuda-{own.replace('_', '')}"
-    raise CompiledFolderError(f"{folder}: compiled for {model.gpu}, but {device.name} is {own}: {again}")
+    raise CompiledFolderError(f"{folder}: compiled for {gpu}, but {device.name} is {own}: {again}")
 
 
 def _check_machine(machine: Mapping[str, Any], path: Path) -> None:
@@ -252,16 +274,16 @@ def _check_machine(machine: Mapping[str, Any], path: Path) -> None:
         raise CompiledFolderError(f"{path}: {error}") from None
 
 
-def _read_program(path: Path, record: Mapping[str, Any]) -> Program:
-    file = path / PROGRAM
+def read_file(file: Path, record: Mapping[str, Any]) -> bytes:
+    """The content of a file, checked."""
     _check_size(file, record)
     data = file.read_bytes()
     _check_sum(file, data, record)
-    return program_from_bytes(data)
+    return data
 
 
-def _map_memory(path: Path, record: Mapping[str, Any]) -> np.ndarray:
-    file = path / MEMORY
+def map_memory(file: Path, record: Mapping[str, Any]) -> np.ndarray:
+    """The content of a file, mapped and checked."""
     _check_size(file, record)
     with file.open("rb") as opened:
         memory = np.frombuffer(mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
@@ -287,18 +309,19 @@ def _argument_from_json(record: Mapping[str, Any]) -> Argument:
     if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
         raise TypeError(f"shape {shape!r}")
     try:
-        return Argument(_text(record["name"]), TensorType(tuple(shape), DType(record["dtype"])))
+        return Argument(text_of(record["name"]), TensorType(tuple(shape), DType(record["dtype"])))
     except ValueError:
         raise TypeError(f"dtype {record['dtype']!r}") from None
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """The value, which is text. TypeError for anything else."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a string")
     return value
 
 
-def _check_types(model: StoredModel, path: Path) -> None:
+def check_types(model: StoredModel, path: Path) -> None:
     """CompiledFolderError unless manifest, program and memory agree: addresses are computed from these types."""
     listed = tuple(a.type for a in model.inputs), tuple(a.type for a in model.outputs)
     if model.gpu:
@@ -313,7 +336,7 @@ def _check_types(model: StoredModel, path: Path) -> None:
 
 
 def _check_bound(model: StoredModel, listed: tuple[tuple[TensorType, ...], tuple[TensorType, ...]], path: Path) -> None:
-    """`_check_types` for a GPU."""
+    """`check_types` for a GPU."""
     program, bound = model.program, dict(model.bound)
     random = () if program.random is None else (program.random.input,)
     others = [t for i, t in enumerate(program.inputs) if i not in bound and i not in random]

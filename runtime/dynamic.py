@@ -14,17 +14,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
-from weakref import WeakValueDictionary
 
 from ..ir.computation import Computation
 from ..ir.graph import Graph
 from ..ir.locks import ForkSafeLock
-from ..ir.program import Program, Step
+from ..ir.program import Program
 from ..ir.types import TensorType
 from ..passes.manager import Options
 from .device import Device, Runnable
 from .loaded_program import LoadedProgram
-from .prepared import PreparedPool
+from .shared_programs import SharedPrograms
 from .watch import watched
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class Dynamics(ABC, Generic[D, E, L]):
         self._lock = ForkSafeLock()
         self._known: tuple[D, ...] = ()
         self._count = 0  # of all dynamic programs, dropped ones included
-        self._prepared: WeakValueDictionary[tuple[tuple[Step, ...], bytes], PreparedPool] = WeakValueDictionary()
+        self._load = SharedPrograms(device).load
 
     @abstractmethod
     def _use(self, dynamic: D, evaluated: E) -> L:
@@ -123,15 +122,6 @@ class Dynamics(ABC, Generic[D, E, L]):
     def _add(self, dynamic: D) -> None:
         self._known = (*self._known[-_REMEMBERED + 1 :], dynamic)
         self._count += 1
-
-    def _load(self, program: Program) -> LoadedProgram[Any]:
-        """A program in memory. Programs with the same preparation and constants share their prepared memory."""
-        key = program.prepare, program.constants
-        with self._lock:
-            pool = self._prepared.get(key)
-            if pool is None:
-                pool = self._prepared[key] = PreparedPool(program.prepared_bytes, self._device.allocate_zeroed)
-        return self._device.load(program, pool)
 
 
 class DynamicPrograms(Dynamics["DynamicProgram", Program, LoadedProgram[Any]]):

@@ -42,7 +42,9 @@ from mxforge.frontend.artifacts.numpy_files import read_npy, read_npz
 from mxforge.frontend.optimizer import states
 from mxforge.frontend.optimizer.updater import load_states
 from mxforge.ir.manifest import ManifestError, program_from_bytes
-from mxforge.runtime.compiled_folder import MANIFEST, PROGRAM, CompiledFolderError, read_folder
+from mxforge.ir.program_table import tables_from_bytes
+from mxforge.runtime.compiled_folder import MANIFEST, PROGRAM, CompiledFolderError
+from mxforge.runtime.compiled_shapes import StoredShapes, read_folder
 from mxforge.runtime.host.threads import get_num_threads, set_num_threads
 from mxforge.runtime.host.tuning import TuningError, read_tables, write_tables
 from mxforge.tools.main import main as mxforge_command
@@ -142,6 +144,15 @@ def _folders(folder: Path) -> list[Path]:
     return [target / MANIFEST, target / PROGRAM, target / "memory.bin"]
 
 
+def _shapes(folder: Path) -> list[Path]:
+    target = folder / "shapes"
+    if not target.exists():
+        arguments = ["compile", str(DATA / "fixtures" / "mlp"), "-o", str(target), "--input-shape", "data=1..3,12"]
+        with redirect_stdout(StringIO()):
+            assert mxforge_command(arguments) == 0
+    return [target / MANIFEST, target / PROGRAM]
+
+
 def _programs(folder: Path) -> list[Path]:
     return [_folders(folder)[1]]
 
@@ -231,7 +242,9 @@ def _subclasses(cls: type) -> Iterator[type]:
 def _read_folder(path: Path) -> None:
     threads = get_num_threads()
     try:
-        read_folder(path.parent)
+        stored = read_folder(path.parent)
+        for shapes in stored.rows if isinstance(stored, StoredShapes) else ():
+            stored.model(shapes)
     finally:
         set_num_threads(threads)
 
@@ -248,13 +261,20 @@ def _sign(path: Path) -> None:
     (path.parent / MANIFEST).write_text(json.dumps(manifest))
 
 
+def _read_tables(path: Path) -> None:
+    for table in tables_from_bytes(path.read_bytes()):
+        table.input_shapes(0)
+        for row in range(len(table)):
+            table.program(row)
+
+
 def _read_program(path: Path) -> None:
     program_from_bytes(path.read_bytes())
 
 
 def _mutate_head(data: bytes, rng: Random) -> bytes:
     """Damage the JSON header of a program or of safetensors; the length of the header is updated."""
-    skip = 8 if data[:4] == b"mxfp" else 0
+    skip = 8 if data[:3] == b"mxf" else 0
     end = skip + 8 + int.from_bytes(data[skip : skip + 8], "little")
     head = mutate_text_of_json(data[skip + 8 : end], rng)
     return data[:skip] + len(head).to_bytes(8, "little") + head + data[end:]
@@ -281,6 +301,10 @@ def formats(folder: Path) -> dict[str, Format]:
         "index": Format((folder / "x.idx",), (mutate_bytes,), _read_index, (mx.MXNetError,)),
         "folder": Format(tuple(_folders(folder)), BOTH, _read_folder, (CompiledFolderError,)),
         "signed": Format(tuple(_programs(folder)), (mutate_bytes, _mutate_head), _read_folder, (CompiledFolderError,)),
+        "shapes": Format(tuple(_shapes(folder)), BOTH, _read_folder, (CompiledFolderError,)),
+        "tables": Format(
+            tuple(_shapes(folder)[1:]), (mutate_bytes, _mutate_head), _read_tables, (ManifestError,), names_file=False
+        ),
         "tuning": Format(tuple(_tunings(folder)), BOTH, read_tables, (TuningError,)),
         "model": Format(tuple(_models(folder)), (mutate_text_of_json,), _read_model, (ValueError, AssertionError)),
         "program": Format(

@@ -6,18 +6,21 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..codegen.target import Target
 from ..frontend.compiled import Argument
 from ..frontend.context import device_of
+from ..ir.program_table import tables_size
 from ..ir.types import DType, TensorType
 from ..runtime.compile import compile_for, compile_program
 from ..runtime.compiled_folder import StoredModel, check_free, write_folder
+from ..runtime.compiled_shapes import StoredShapes, write_shapes
 from ..runtime.devices import HOST, known_targets
 from ..runtime.freeze import freeze, lay_out_parameters
+from .compile_shapes import compile_shapes
 from .contexts import context_of, gpu_of, is_gpu, machine_of, refuse_of_cpus
 from .differences import difference
 from .errors import UsageError
@@ -25,11 +28,14 @@ from .fixed_models import store_module
 from .inputs import complete_inputs, types_and_arrays
 from .inspect_text import counted
 from .model_files import ModelFiles, find_model
-from .models import Model, bind, load_model, model_graph, output_arguments, parameter_memory, use_tuning
+from .models import Model, bind, data_types, load_model, model_graph, output_arguments, parameter_memory, use_tuning
+from .parameters import require_parameters
 from .progress import Progress
 from .schemas.machine import CompileReport, Rounding
 from .schemas.print_json import as_json
 from .schemas.record import real
+from .shape_grammar import Declared
+from .shape_ranges import best_of, is_fixed
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,23 +50,34 @@ def run(options: argparse.Namespace) -> int:
     gpu = _gpu_target(options)
     if gpu is not None and files.module is not None:
         raise UsageError("a StableHLO file is compiled for the CPU: omit --ctx and --target")
+    variants = _variants(options)
+    if files.module is not None and variants:
+        raise UsageError("a StableHLO file is compiled for one shape: pass one --input-shape without ranges")
     start = time.perf_counter()
     rounding = None
     with Progress("reading the model") as progress:
         if files.module is not None:
             progress.step(f"compiling {files.name}")
             stored = store_module(files, options)
+        elif variants:
+            stored, rounding = _stored_shapes(files, variants, options, gpu, progress)
         else:
             stored, rounding = _stored_symbol(files, options, gpu, progress)
         progress.step(f"writing {options.output}")
-        write_folder(options.output, stored, _requirements(gpu), replace_existing=options.force)
+        if isinstance(stored, StoredShapes):
+            write_shapes(options.output, stored, _requirements(gpu), replace_existing=options.force)
+        else:
+            write_folder(options.output, stored, _requirements(gpu), replace_existing=options.force)
+    programs = _programs(stored)
     report = CompileReport(
         model=stored.name,
         folder=str(options.output),
         target=machine_of(HOST) if gpu is None else gpu_of(gpu),
         seconds=time.perf_counter() - start,
-        launches=len(stored.program.computations),
-        bytes=len(stored.memory) + sum(map(len, stored.program.code)),
+        launches=programs.launches,
+        bytes=len(stored.memory) + programs.bytes,
+        programs=programs.programs,
+        shapes=programs.shapes,
     )
     if rounding is not None:
         report = replace(report, rounding=rounding())
@@ -107,9 +124,55 @@ def _stored_symbol(
     return stored, lambda: _rounding(model, types, arrays, options)
 
 
+class _Programs(NamedTuple):
+    """The launches of the first program, the bytes of all, and how many programs serve how many shapes."""
+
+    launches: int
+    bytes: int
+    programs: int = 1
+    shapes: int = 1
+
+
+def _programs(stored: StoredModel | StoredShapes) -> _Programs:
+    if isinstance(stored, StoredModel):
+        return _Programs(len(stored.program.computations), sum(map(len, stored.program.code)))
+    first = stored.tables[0].program(0)
+    return _Programs(len(first.computations), tables_size(stored.tables), len(stored.tables), len(stored.rows))
+
+
+def _variants(options: argparse.Namespace) -> dict[str, Declared]:
+    """The shapes of each variant; empty for one shape without a name. UsageError for files that give shapes too."""
+    variants: dict[str, Declared] = {name: {**options.shapes, **shapes} for name, shapes in options.variants.items()}
+    if not variants and not is_fixed(options.shapes):
+        variants = {"": options.shapes}
+    if variants and options.inputs:
+        raise UsageError("--input gives one shape of each input: omit it with ranges and variants")
+    return variants
+
+
+def _stored_shapes(
+    files: ModelFiles,
+    variants: Mapping[str, Declared],
+    options: argparse.Namespace,
+    gpu: Target | None,
+    progress: Progress,
+) -> tuple[StoredShapes, Callable[[], Rounding] | None]:
+    """`_stored_symbol` for several shapes. Rounding is that of the best shapes of the first variant."""
+    model = load_model(files, options.weights)
+    for shapes in variants.values():
+        require_parameters(model, shapes, options.allow_missing)
+    stored = compile_shapes(model, variants, gpu, "" if gpu is None else gpu_of(gpu).gpu, progress)
+    if model.weights is DType.F32:
+        return stored, None
+    types = data_types(model, best_of(next(iter(variants.values()))))
+    return stored, lambda: _rounding(model, types, {}, options)
+
+
 def _lines(report: CompileReport) -> Iterator[str]:
     """The report as text."""
     what = f"{counted(report.launches, 'launch', 'launches')}, {report.bytes / 2**20:.1f} MiB"
+    if report.shapes > 1:
+        what = f"{report.shapes} shapes, {counted(report.programs, 'program', 'programs')}, {what}"
     yield f"compiled {report.model} to {report.folder} in {report.seconds:.2f} s ({what})"
     rounding = report.rounding
     if rounding is not None:

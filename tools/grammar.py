@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,15 +16,13 @@ from .convert_grammar import CONVERT_EXAMPLES, add_models, add_training, fill_co
 from .profile.grammar import PROFILE_EXAMPLES, fill_profile
 from .records_grammar import IM2REC_EXAMPLES, REC2IDX_EXAMPLES, fill_im2rec, fill_rec2idx
 from .schemas.catalogue import SCHEMAS
+from .shape_grammar import add_shapes, add_variants, with_shapes
 from .tune.grammar import TUNE_EXAMPLES, add_tuning, fill_tune
 
 GPUS = ("cuda-sm80", "cuda-sm86", "cuda-sm89", "cuda-sm90", "cuda-sm100")
 CPUS = ("host", "x86-64-v3", "x86-64-v4")
 WEIGHTS = ("f32", "bf16")
 PRESETS = ("imagenet", "insightface", "ssd")
-_SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*|\d+(x\d+)+)?(:(?P<dtype>[a-z]+\d*))?")
-_ANY_SHAPE = re.compile(r"[^-=/][^=/]*=\d[^/]*")
-_SHAPES = "--input-shape"
 
 _RUN_EXAMPLES = """\
 examples:
@@ -49,6 +46,8 @@ examples:
   mxforge compile resnet50 -o compiled-resnet50 --input-shape data=1,3,224,224
   mxforge run compiled-resnet50 --input cat.jpg --size 224
   mxforge compile resnet50 -o resnet50-gpu --input-shape data=1,3,224,224 --target cuda-sm90
+  mxforge compile resnet50 -o any-batch --input-shape data=1..8..64,3,224,224
+  mxforge compile resnet50 -o two-sizes --variant small data=1,3,224,224 --variant large data=8,3,384,384
   mxforge compile vgg16 -o compiled-vgg16 --input cat.jpg --preset imagenet --weights bf16
 """
 _EXEC_EXAMPLES = """\
@@ -93,27 +92,6 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"mxforge: error: {message} (see {self.prog} --help)\n")
-
-
-class InputShape(argparse.Action):
-    """Collects `NAME=D,D,...[:DTYPE]`, also as `NAME=DxDx...`, in a dictionary from names to (shape, dtype or None)."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None
-    ) -> None:
-        match = _SHAPE.fullmatch(str(values))
-        if match is None and ".." in str(values):
-            ways = "pass one shape (schedules for dynamic shapes follow formulas and cannot be tuned)"
-            parser.error(f"argument {self.option_strings[0]}: {values!r} is a range of shapes: {ways}")
-        if match is None:
-            parser.error(
-                f"argument {self.option_strings[0]}: {values!r} is not NAME=D,D,... (such as data=1,3,224,224)"
-            )
-        shape = tuple(int(n) for n in re.findall(r"\d+", match["shape"] or ""))
-        known = getattr(namespace, self.dest)
-        if match["name"] in known:
-            parser.error(f"argument {self.option_strings[0]}: input {match['name']!r} has two shapes: pass one")
-        setattr(namespace, self.dest, {**known, match["name"]: (shape, match["dtype"])})
 
 
 def numbers(text: str) -> tuple[float, ...]:
@@ -166,17 +144,6 @@ def _add_parameters(parser: argparse._ActionsContainer) -> None:
     )
     parser.add_argument("--params", type=Path, metavar="FILE", help="a .params, .npz or .safetensors file of any name")
     parser.add_argument("--allow-missing", action="store_true", help="make parameters without values inputs")
-
-
-def _add_shapes(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        _SHAPES,
-        action=InputShape,
-        dest="shapes",
-        default={},
-        metavar="NAME=D,D,...[:DTYPE]",
-        help="the shape of an input, if the model does not contain it; several can follow",
-    )
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
@@ -256,7 +223,7 @@ class CompiledFor(argparse.Action):
 def _fill_run(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     _add_inputs(parser)
-    _add_shapes(parser)
+    add_shapes(parser)
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="write results to a .npz or .npy file or to a folder"
     )
@@ -276,7 +243,7 @@ def _fill_run(parser: argparse.ArgumentParser) -> None:
 
 def _fill_inspect(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
-    _add_shapes(parser)
+    add_shapes(parser)
     parser.add_argument("--profile", action="store_true", help="run the program and show the time of each launch")
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage of the compilation to this folder")
     text = "write which steps of the program wait for which, as a .dot, .graphml or .svg file"
@@ -291,7 +258,7 @@ def _fill_inspect(parser: argparse.ArgumentParser) -> None:
 
 def _fill_profile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
-    _add_shapes(parser)
+    add_shapes(parser)
     fill_profile(parser)
     _add_context(parser)
     _add_weights(parser)
@@ -302,7 +269,7 @@ def _fill_profile(parser: argparse.ArgumentParser) -> None:
 
 def _fill_tune(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
-    _add_shapes(parser)
+    add_shapes(parser)
     fill_tune(parser)
     _add_context(parser)
     _add_machine(parser)
@@ -314,7 +281,7 @@ def _fill_bisect(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(program=[])
     _add_parameters(parser)
     _add_inputs(parser)
-    _add_shapes(parser)
+    add_shapes(parser)
     fill_bisect(parser)
     _add_json(parser)
     _add_weights(parser)
@@ -326,7 +293,8 @@ def _fill_bisect(parser: argparse.ArgumentParser) -> None:
 def _fill_compile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     _add_inputs(parser)
-    _add_shapes(parser)
+    add_shapes(parser, ranges=True)
+    add_variants(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write")
     parser.add_argument("--force", action="store_true", help="replace an existing compiled folder")
     _add_json(parser)
@@ -344,7 +312,7 @@ def _fill_compile(parser: argparse.ArgumentParser) -> None:
 
 def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, nargs="?")
-    _add_shapes(parser)
+    add_shapes(parser)
     _add_inputs(parser)
     add_bench_options(parser)
     _add_context(parser)
@@ -359,7 +327,7 @@ def _fill_convert(parser: argparse.ArgumentParser) -> None:
     text = "A model is written for fixed shapes of its inputs; ONNX requires the package onnx."
     models = parser.add_argument_group("ONNX and StableHLO", text)
     _add_parameters(models)
-    _add_shapes(models)
+    add_shapes(models)
     add_models(models)
     text = "StableHLO of a step: the loss, its gradients, and the updates of parameters and states."
     add_training(parser.add_argument_group("training steps", text))
@@ -398,7 +366,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of a command line. Exits the process with status 2 for invalid arguments, 0 after `--help`."""
     parser = build_parser()
     own, program = split_program(arguments)
-    options, unknown = parser.parse_known_args(_with_shapes(own))
+    options, unknown = parser.parse_known_args(with_shapes(own))
     if unknown:
         command: argparse.ArgumentParser = getattr(options, "parser", parser)
         known = [option for action in command._actions for option in action.option_strings]
@@ -406,19 +374,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if program:
         options.program = program
     return options
-
-
-def _with_shapes(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `--input-shape` before each shape that follows another one."""
-    expanded: list[str] = []
-    after_shape = False
-    for argument in arguments:
-        is_shape = bool(_ANY_SHAPE.fullmatch(argument))
-        if after_shape and is_shape:
-            expanded.append(_SHAPES)
-        after_shape = argument.startswith(f"{_SHAPES}=") or (is_shape and (after_shape or expanded[-1:] == [_SHAPES]))
-        expanded.append(argument)
-    return expanded
 
 
 def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..frontend.compiled import Argument, CompiledModel
+from ..frontend.compiled import Argument, CompiledModel, CompiledShapes
 from ..frontend.context import Context, device_of
 from ..ir.program import Computation, Program, Step
 from ..ir.settings import settings
@@ -18,9 +18,10 @@ from ..ir.types import TensorType
 from ..runtime.compile import compile_program
 from ..runtime.launched_program import LaunchedProgram
 from ..runtime.loaded_program import LoadedProgram
+from ..runtime.shape_variants import Axes, Variant
 from .contexts import context_of, machine_of
 from .errors import ToolError, UsageError
-from .fixed_models import load_fixed
+from .fixed_models import for_shapes, load_any
 from .inputs import random_inputs
 from .inspect_text import as_text
 from .layers import describe_layers
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         if options.dump is not None and files.compiled is None:
             _dump_to(options.dump)
         if not files.is_symbol:
-            report = _inspect_fixed(load_fixed(files, options, context), options)
+            report = _inspect_any(load_any(files, options, context), options)
         else:
             report = _inspect_symbol(load_model(files, options.weights), options, context, progress)
     print(as_json("inspect", report) if options.json else as_text(report))
@@ -123,6 +124,30 @@ def _without_shapes(model: Model) -> InspectReport:
         parameters=_parameters(model),
         layers=tuple(Layer(name=n.name, operator=n.op) for n in network.nodes if not n.is_variable),
     )
+
+
+def _inspect_any(model: CompiledModel | CompiledShapes, options: argparse.Namespace) -> InspectReport:
+    if isinstance(model, CompiledModel):
+        return _inspect_fixed(model, options)
+    names = model.input_names, model.output_names
+    variants = tuple([_variant(v, *names) for v in model.variants])
+    report = _inspect_fixed(for_shapes(model, options), options)
+    return replace(report, variants=variants, shapes=len(model.shapes))
+
+
+def _variant(variant: Variant, inputs: Sequence[str], outputs: Sequence[str]) -> schema.Variant:
+    return schema.Variant(
+        name=variant.name,
+        inputs=tuple(map(_ranges, inputs, variant.inputs)),
+        outputs=tuple(map(_ranges, outputs, variant.outputs)),
+        equal=tuple([tuple([f"{inputs[i]}[{axis}]" for i, axis in group]) for group in variant.equal]),
+    )
+
+
+def _ranges(name: str, axes: Axes) -> schema.Ranges:
+    ranges = [(axis, axis) if isinstance(axis, int) else axis for axis in axes]
+    least, best, most = (tuple([r[at] for r in ranges]) for at in (0, 1, -1))
+    return schema.Ranges(name=name, least=least, best=best if any(len(r) == 3 for r in ranges) else None, most=most)
 
 
 def _inspect_fixed(model: CompiledModel, options: argparse.Namespace) -> InspectReport:

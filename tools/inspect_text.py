@@ -18,11 +18,34 @@ def as_text(report: InspectReport) -> str:
 
 def _head(report: InspectReport) -> Iterator[str]:
     yield report.model
+    yield from _variants(report)
     for kind, arguments in (("input", report.inputs), ("output", report.outputs)):
         for argument in arguments:
             yield f"  {kind:6}  {argument.name}  {type_text(argument)}".rstrip()
     if report.memory is None:
         yield "  --input-shape NAME=D,D,... shows layers with shapes and costs, memory, code and launches"
+
+
+def _variants(report: InspectReport) -> Iterator[str]:
+    if not report.variants:
+        return
+    yield f"  compiled for {report.shapes} shapes"
+    for variant in report.variants:
+        for kind, ranges in (("input", variant.inputs), ("output", variant.outputs)):
+            for tensor in ranges:
+                axes = zip(tensor.least, tensor.best or tensor.least, tensor.most, strict=True)
+                text = ", ".join(_extents(*axis, named=tensor.best is not None) for axis in axes)
+                yield f"    {variant.name}  {kind:6}  {tensor.name}  ({text})"
+        for group in variant.equal:
+            yield f"    {variant.name}  equal   {', '.join(group)}"
+    yield "  what follows is for"
+
+
+def _extents(least: int, best: int, most: int, *, named: bool) -> str:
+    """The extents of an axis, as `1..64`, or `1..8..64` with the best one."""
+    if least == most:
+        return str(most)
+    return f"{least}..{best}..{most}" if named else f"{least}..{most}"
 
 
 def type_text(argument: Argument) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from ..frontend.compiled import CompiledModel
 from ..frontend.context import Context
 from .contexts import context_of
-from .fixed_models import inputs_of, load_fixed, target_name
+from .fixed_models import target_name, with_inputs
 from .inputs import complete_inputs, types_and_arrays
 from .model_files import ModelFiles, find_model
 from .models import bind, load_model
@@ -94,8 +94,7 @@ def _program_and_inputs(
     """The model compiled for the types of the arrays, and the arrays in the order of its inputs."""
     if not files.is_symbol:
         progress.step(f"loading {files.name}")
-        model = load_fixed(files, options, context)
-        return model, inputs_of(model, options)
+        return with_inputs(files, options, context)
     loaded = load_model(files, options.weights)
     types, arrays = types_and_arrays(loaded, options)
     progress.step(f"compiling {loaded.name}")

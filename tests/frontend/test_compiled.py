@@ -15,8 +15,8 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.frontend.base import MXNetError
-from mxforge.runtime import compiled_folder
-from mxforge.runtime.compiled_folder import CompiledFolderError, write_folder
+from mxforge.runtime import compiled_folder, compiled_shapes
+from mxforge.runtime.compiled_folder import CompiledFolderError, StoredModel, write_folder
 from mxforge.runtime.devices import HOST
 from mxforge.runtime.host.machine import host_target
 from mxforge.runtime.host.requirements import requirements
@@ -39,6 +39,12 @@ print(json.dumps([type(y[0]).__name__, sorted(sys.modules)]))
 def compile_model(name: str, folder: Path) -> Path:
     assert main(["compile", str(FIXTURES / name), "-o", str(folder), "--input-shape", SHAPES[name]]) == 0
     return folder
+
+
+def stored_model(folder: Path) -> StoredModel:
+    stored = compiled_shapes.read_folder(folder)
+    assert isinstance(stored, StoredModel)
+    return stored
 
 
 @pytest.fixture(scope="module")
@@ -234,9 +240,9 @@ def test_a_missing_folder(tmp_path: Path) -> None:
 
 KILLED = """
 import os, shutil, signal, sys
-from mxforge.runtime import compiled_folder
+from mxforge.runtime import compiled_folder, compiled_shapes
 from mxforge.runtime.devices import HOST
-stored = compiled_folder.read_folder(sys.argv[1])
+stored = compiled_shapes.read_folder(sys.argv[1])
 def kill(*args, **options):
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(shutil if sys.argv[3] == "rmtree" else compiled_folder, sys.argv[3], kill)
@@ -248,18 +254,18 @@ compiled_folder.write_folder(sys.argv[2], stored, HOST.requirements(), replace_e
 def test_a_killed_process_leaves_a_whole_model(folder: Path, tmp_path: Path, step: str) -> None:
     """Killed during writing, before the folders are swapped, and after; then the old folder is left over."""
     made = tmp_path / "made"
-    write_folder(made, compiled_folder.read_folder(folder), HOST.requirements())
+    write_folder(made, stored_model(folder), HOST.requirements())
     call = [sys.executable, "-c", KILLED, folder, made, step]
     assert subprocess.run(call, check=False).returncode == -9
     assert len(list(tmp_path.iterdir())) == 2
     mx.load_compiled(made)
-    write_folder(made, compiled_folder.read_folder(folder), HOST.requirements(), replace_existing=True)
+    write_folder(made, stored_model(folder), HOST.requirements(), replace_existing=True)
     assert [p.name for p in tmp_path.iterdir()] == ["made"]
     mx.load_compiled(made)
 
 
 def test_a_failed_write_leaves_the_old_model(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = compiled_folder.read_folder(folder)
+    stored = stored_model(folder)
     target = replace(host_target(), threads=2)
 
     def fail(*_: object) -> None:
@@ -280,7 +286,7 @@ def test_a_failed_write_leaves_the_old_model(folder: Path, tmp_path: Path, monke
 
 def test_other_folders_are_never_replaced(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("data")
-    stored = compiled_folder.read_folder(folder)
+    stored = stored_model(folder)
     with pytest.raises(CompiledFolderError, match="is not a compiled model"):
         write_folder(tmp_path, stored, HOST.requirements(), replace_existing=True)
     assert (tmp_path / "precious").read_text() == "data"

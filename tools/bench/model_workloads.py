@@ -14,11 +14,12 @@ import numpy as np
 
 from ...frontend.base import MXNetError
 from ...ir.types import TensorType
-from ...runtime.compiled_folder import MANIFEST, read_folder, write_folder
+from ...runtime.compiled_folder import MANIFEST, StoredModel, write_folder
+from ...runtime.compiled_shapes import StoredShapes, read_folder
 from ...runtime.devices import HOST
 from ..convert_model import write_onnx
 from ..errors import ToolError, UsageError
-from ..fixed_models import store_module
+from ..fixed_models import chosen_shapes, store_module
 from ..inputs import random_inputs, read_inputs
 from ..model_files import ModelFiles, find_model
 from ..models import InputShapes, Model, data_types, load_model, refuse_weights
@@ -57,10 +58,12 @@ def model_workloads(options: argparse.Namespace) -> Iterator[Workload]:
 
 def _compiled(files: ModelFiles, folder: Path, options: argparse.Namespace) -> Workload:
     """The workload of a compiled model, which runs on at most as many threads as it was compiled for."""
-    if options.shapes or options.batches:
-        raise UsageError("the shapes of a compiled model are fixed: omit --input-shape and --batch")
     refuse_weights(options)
     stored = read_folder(folder)
+    if options.batches or (options.shapes and isinstance(stored, StoredModel)):
+        raise UsageError("the shapes of a compiled model are fixed: omit --input-shape and --batch")
+    if isinstance(stored, StoredShapes):
+        stored = stored.model(chosen_shapes(stored.input_names, stored.variants, stored.rows.keys(), options))
     inputs = read_inputs(options, [a.name for a in stored.inputs])
     arrays = _filled({a.name: (a.type.shape, a.type.dtype.memory) for a in stored.inputs}, inputs)
     specs = _Specs(mxforge={"compiled": str(folder)}, **_files(list(arrays), options))

@@ -73,6 +73,29 @@ class Launch(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ranges(Record):
+    """The shapes of an input or an output: least and most are equal for a fixed extent."""
+
+    name: str
+    least: tuple[Count, ...]
+    best: tuple[Count, ...] | None
+    """The extents for which a program is specialised; null if no range names one."""
+    most: tuple[Count, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant(Record):
+    """Shapes that a compiled folder takes."""
+
+    name: str
+    """Empty for the only variant."""
+    inputs: tuple[Ranges, ...]
+    outputs: tuple[Ranges, ...]
+    equal: tuple[tuple[str, ...], ...]
+    """Axes of inputs that must have the same extent, as `data[0]`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class InspectReport(Record):
     """The report of `mxforge inspect --json`. Times are in seconds.
 
@@ -80,7 +103,7 @@ class InspectReport(Record):
     folder has no operators, parameters and layers.
     """
 
-    schema: Literal["inspect/2"] = "inspect/2"
+    schema: Literal["inspect/3"] = "inspect/3"
     model: str
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
@@ -96,5 +119,9 @@ class InspectReport(Record):
     """What every run launches, in order."""
     prepare: tuple[Launch, ...] = ()
     """What is launched once for values of the parameters."""
+    variants: tuple[Variant, ...] = ()
+    """The shapes of a folder that was compiled for several; the rest of the report is for the shapes of `inputs`."""
+    shapes: Count = 1
+    """How many shapes of the inputs the folder takes."""
     profiled_seconds: Seconds | None = None
     """The sum of the times of launches, with --profile."""

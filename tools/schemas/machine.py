@@ -24,13 +24,18 @@ class Rounding(Record):
 class CompileReport(Record):
     """The report of `mxforge compile --json`."""
 
-    schema: Literal["compile/2"] = "compile/2"
+    schema: Literal["compile/3"] = "compile/3"
     model: str
     folder: str
     target: Machine | Gpu
     seconds: Seconds
     launches: Count
+    """Those of the first program."""
     bytes: Count
+    programs: Count = 1
+    """Programs that differ in more than numbers."""
+    shapes: Count = 1
+    """How many shapes of the inputs they take."""
     rounding: Rounding | None = None
     """null: weights are float32."""
 
