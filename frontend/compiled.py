@@ -134,6 +134,21 @@ class CompiledShapes:
         self._models: Cache[Shapes, CompiledModel] = Cache("programs of a compiled model", _REMEMBERED)
 
     @property
+    def best(self) -> CompiledModel:
+        """The model for the best shapes of the first variant; the largest ones of ranges without a best extent."""
+        return self.at(*self.variants[0].best())
+
+    @property
+    def inputs(self) -> tuple[Argument, ...]:
+        """The inputs of `best`."""
+        return self.best.inputs
+
+    @property
+    def outputs(self) -> tuple[Argument, ...]:
+        """The outputs of `best`."""
+        return self.best.outputs
+
+    @property
     def shapes(self) -> Collection[Shapes]:
         """The shapes of all inputs that the model takes."""
         return self._stored.rows.keys()

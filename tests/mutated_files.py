@@ -243,8 +243,9 @@ def _read_folder(path: Path) -> None:
     threads = get_num_threads()
     try:
         stored = read_folder(path.parent)
-        for shapes in stored.rows if isinstance(stored, StoredShapes) else ():
-            stored.model(shapes)
+        if isinstance(stored, StoredShapes):
+            for shapes in stored.rows:
+                stored.model(shapes)
     finally:
         set_num_threads(threads)
 

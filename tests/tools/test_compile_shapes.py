@@ -57,6 +57,7 @@ def test_a_range_of_batches(folder: Path) -> None:
         np.testing.assert_allclose(y, expected(x), rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(y, model(data=x)[0])
         assert isinstance(model(mx.nd.array(x))[0], mx.nd.NDArray)
+    assert model.inputs[0].shape == (4, 3, 32, 32) and model.outputs[0].shape == (4, 10)
     assert model.at((2, 3, 32, 32)) is model.at([2, 3, 32, 32])
 
 
