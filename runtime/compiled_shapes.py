@@ -82,8 +82,8 @@ class StoredShapes:
         return rows
 
     def model(self, shapes: Sequence[Shape]) -> StoredModel:
-        """The model for inputs of these shapes. UnknownShapesError names the shapes that are allowed; CompiledFolderError
-        if the program is damaged."""
+        """The model for inputs of these shapes. UnknownShapesError names what is allowed, CompiledFolderError is raised
+        for a damaged program."""
         place = self.rows.get(tuple(shapes))
         if place is None:
             raise UnknownShapesError(f"{self.name}: {refusal(self.variants, self.input_names, shapes)}")
