@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -19,9 +19,7 @@ from ..passes.manager import Context
 from ..passes.plan_memory import Sharing, concat_of, view_of
 from .chains import ChainedKernel, find_chains, outer_buffers
 from .emission import Emission, LaunchSpec, Packing
-from .lower import Strides, lower_concat, lower_region
-from .lower_contract import separate_operands
-from .subpixel import subpixel_kernels
+from .region_kernels import RegionKernels
 from .target import ALIGNED_BYTES, Emitter
 
 
@@ -98,6 +96,9 @@ class KernelCompiler:
         self.emitter, self.context, self.functions = emitter, context, functions
         self.compile_control, self.of_unknown_length = compile_control, of_unknown_length
         self.packed = packed or PackedInputs()
+        self.kernels = RegionKernels()
+        self._emissions: dict[Hashable, Emission] = {}
+        self._chain_emissions: dict[Hashable, Emission | None] = {}
 
     def steps(self, graph: Graph, sharing: Sharing) -> list[Step]:
         """The kernels of all nodes of `graph`, in order. Constants and views have none."""
@@ -146,7 +147,7 @@ class KernelCompiler:
                 if spec is not None:
                     launches, cleared = (spec, *emission.launches), (*emission.cleared, position)
                     emission = replace(emission, launches=launches, cleared=cleared)
-            result.append(replace(step, emission=emission))
+            result.append(step if emission is step.emission else replace(step, emission=emission))
         return result
 
     def _primitive(self, node: Node) -> Step:
@@ -187,7 +188,13 @@ class KernelCompiler:
         return Step(node, Emission((), fallback=fallback), operands, function=len(self.functions) - 1)
 
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> list[Step]:
-        return [self._step(node, kernel, operands, sharing) for kernel, operands in _kernels(node, op, sharing)]
+        return [self._step(node, kernel, operands, sharing) for kernel, operands in self._kernels(node, op)]
+
+    def _kernels(self, node: Node, op: Fused) -> list[tuple[Kernel, tuple[Value, ...]]]:
+        """The kernels of a region, and the values of their buffers."""
+        values = (*node.inputs, *node.outputs)
+        kernels = self.kernels.of_region(op, tuple([self.sharing.resolve(v).strides for v in values]))
+        return [(kernel, tuple([values[i] for i in positions])) for kernel, positions in kernels]
 
     def _chains(self, graph: Graph, sharing: Sharing) -> dict[Node, Step]:
         """The steps of the chains that the target computes in blocks of rows, by the last node of each."""
@@ -201,15 +208,19 @@ class KernelCompiler:
         values: list[tuple[Value, ...]] = []
         for node in nodes:
             assert isinstance(node.op, Fused)
-            ((kernel, operands),) = _kernels(node, node.op, sharing)
+            ((kernel, operands),) = self._kernels(node, node.op)
             before = nodes[len(chain) - 1].outputs[0] if chain else None
             sources = [i for i, v in enumerate(operands) if sharing.resolve(v).base is before]
             if len(sources) > 1:  # a product that also reads its left operand in another way
                 return None
-            self._verify(kernel)
             chain.append(ChainedKernel(kernel, sources[0] if sources else None, _prepared(kernel, operands, sharing)))
             values.append(operands)
-        emission = self.emitter.emit_chain(chain)
+        key = tuple([(id(link.kernel), link.source, link.parameters) for link in chain])
+        if key not in self._chain_emissions:
+            for link in chain:
+                self._verify(link.kernel)
+            self._chain_emissions[key] = self.emitter.emit_chain(chain)
+        emission = self._chain_emissions[key]
         if emission is None:
             return None
         operands = tuple(values[k][i] for k, i in outer_buffers(chain))
@@ -218,31 +229,42 @@ class KernelCompiler:
     def _pieces(self, node: Node, axis: int, sharing: Sharing) -> list[Step]:
         """A copy for each operand of a concatenation that is not computed in its place in the result."""
         whole = node.outputs[0]
-        types = [v.type for v in node.inputs]
         steps: list[Step] = []
+        begin = 0
         for i, piece in enumerate(node.inputs):
-            if (whole, i) in sharing.placed:
-                continue
-            strides: list[Strides] = [sharing.resolve(v).strides for v in (piece, whole)]
-            kernel = lower_concat(types, whole.type, axis, i, "kernel", strides)
-            steps.append(self._step(node, kernel, (piece, whole), sharing))
+            if (whole, i) not in sharing.placed:
+                strides = sharing.resolve(piece).strides, sharing.resolve(whole).strides
+                kernel = self.kernels.of_piece(piece.type, whole.type, axis, begin, strides)
+                steps.append(self._step(node, kernel, (piece, whole), sharing))
+            begin += piece.type.shape[axis]
         return steps
 
     def _step(self, node: Node, kernel: Kernel, operands: tuple[Value, ...], sharing: Sharing) -> Step:
-        self._verify(kernel)
         parameters = _prepared(kernel, operands, sharing)
-        try:
-            emission = self.emitter.emit(kernel, parameters, all(map(self.is_aligned, operands)))
-        except (NotImplementedError, TypeError, ValueError) as error:
-            raise GraphError(f"{node.describe()}: {error}") from error
-        return replace(self._launched(node, emission, operands), kernel=kernel, parameters=parameters)
+        aligned = all(map(self.is_aligned, operands))
+        key = id(kernel), parameters, aligned
+        emission = self._emissions.get(key)
+        if emission is None:
+            self._verify(kernel)
+            try:
+                emission = self._emissions[key] = self.emitter.emit(kernel, parameters, aligned)
+            except (NotImplementedError, TypeError, ValueError) as error:
+                raise GraphError(f"{node.describe()}: {error}") from error
+        return self._launched(node, emission, operands, kernel, parameters)
 
     def is_aligned(self, value: Value) -> bool:
         """True if a value of the graph begins at a multiple of `ALIGNED_BYTES`, for all extents."""
         view = self.sharing.resolve(value)
         return view.base not in self.unaligned and is_aligned_size(view.offset * value.type.dtype.itemsize)
 
-    def _launched(self, node: Node, emission: Emission, operands: tuple[Value, ...]) -> Step:
+    def _launched(
+        self,
+        node: Node,
+        emission: Emission,
+        operands: tuple[Value, ...],
+        kernel: Kernel | None = None,
+        parameters: frozenset[str] = frozenset(),
+    ) -> Step:
         """The step of an emission, with the kernels that pack its operands."""
         taken = list(operands) if emission.operands is None else [operands[i] for i in emission.operands]
         packs: list[tuple[int, Packing, LaunchSpec]] = []
@@ -252,7 +274,7 @@ class KernelCompiler:
                 packs.append((i, packing, self.emitter.emit_packing(packing)))
             else:
                 taken[i] = packed
-        return Step(node, emission, tuple(taken), tuple(packs))
+        return Step(node, emission, tuple(taken), tuple(packs), kernel, parameters)
 
     def _verify(self, kernel: Kernel) -> None:
         if self.context.settings.verify:
@@ -271,14 +293,6 @@ def _groups(node: Node) -> int:
     """The fewest groups of a region's convolutions, 0 without one."""
     nodes = node.op.body.nodes if isinstance(node.op, Fused) else ()
     return min((n.op.groups for n in nodes if isinstance(n.op, Conv)), default=0)
-
-
-def _kernels(node: Node, op: Fused, sharing: Sharing) -> list[tuple[Kernel, tuple[Value, ...]]]:
-    """The kernels of a region, and the values of their buffers."""
-    values = (*node.inputs, *node.outputs)
-    lowered = lower_region(op, strides=[sharing.resolve(v).strides for v in values])
-    separate = [separate_operands(part) for part in subpixel_kernels(lowered)]
-    return [(kernel, tuple(values[i] for i in positions)) for kernel, positions in separate]
 
 
 def _prepared(kernel: Kernel, operands: Sequence[Value], sharing: Sharing) -> frozenset[str]:

@@ -49,12 +49,11 @@ def lower_region(op: Fused, name: str = "kernel", strides: Sequence[Strides] = (
 
 
 def lower_concat(
-    node_inputs: Sequence[TensorType], out: TensorType, axis: int, position: int, name: str, strides: Sequence[Strides]
+    source: TensorType, out: TensorType, axis: int, begin: int, name: str, strides: Sequence[Strides]
 ) -> Kernel:
-    """The kernel that copies operand `position` of a concatenation into its place in the result."""
-    source = node_inputs[position]
+    """The kernel that copies an operand of a concatenation into its place in the result, which begins at `begin` along
+    the axis."""
     axes = tuple(Axis(f"i{k}", n) for k, n in enumerate(source.shape))
-    begin = sum(t.shape[axis] for t in node_inputs[:position])
     index: Index = tuple(affine((a.name, 1)) for a in axes)
     target: Index = tuple(affine((a.name, 1), offset=begin if k == axis else 0) for k, a in enumerate(axes))
     buffers = (_buffer("x0", source, strides[0]), _buffer("y0", out, strides[1], written=True))

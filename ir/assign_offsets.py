@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, bisect_right
 from dataclasses import field
 
 from .lazy_dataclass import dataclass
@@ -48,24 +48,61 @@ def _offsets(needs: tuple[tuple[int, int, int, object], ...], shared: int) -> tu
 
 
 def _placed_blocks(blocks: list[Block], top: int) -> int:
-    ordered = sorted(blocks, key=lambda b: (-b.nbytes, b.start))
-    placed: list[tuple[int, int, Block]] = []
-    for number, block in enumerate(ordered):
-        block.offset = _lowest_gap(block, placed)
-        insort(placed, (block.offset, number, block), key=lambda p: p[:2])
+    placed = _Placed(blocks)
+    for block in sorted(blocks, key=lambda b: (-b.nbytes, b.start)):
+        block.offset = _lowest_gap(block.nbytes, placed.during(block))
+        placed.add(block)
         top = max(top, block.offset + _aligned(block.nbytes))
     return top
 
 
-def _lowest_gap(block: Block, placed: list[tuple[int, int, Block]]) -> int:
+def _lowest_gap(nbytes: int, others: list[Block]) -> int:
     offset = 0
-    for start, _, other in placed:
-        if other.end < block.start or block.end < other.start:
-            continue
-        if start - offset >= block.nbytes:
+    for other in sorted(others, key=lambda b: b.offset):
+        if other.offset - offset >= nbytes:
             break
-        offset = max(offset, start + _aligned(other.nbytes))
+        offset = max(offset, other.offset + _aligned(other.nbytes))
     return offset
+
+
+class _Placed:
+    """The blocks with an offset, others by the time of their use: a search visits only blocks in use at that time.
+
+    `starting` has the blocks that start at each step. The steps are the leaves of a binary tree, in which each block is
+    in the few vertices whose leaves are together the steps of its use.
+    """
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self.starts = sorted({b.start for b in blocks})
+        self.starting: list[list[Block]] = [[] for _ in self.starts]
+        self.covering: list[list[Block]] = [[] for _ in range(2 * len(self.starts))]
+
+    def _steps(self, block: Block) -> range:
+        """The numbers of the starts at which a block is in use."""
+        return range(bisect_left(self.starts, block.start), bisect_right(self.starts, block.end))
+
+    def during(self, block: Block) -> list[Block]:
+        """The blocks in use at the same time as `block`: those at its first step, and those that start later."""
+        steps = self._steps(block)
+        others = [other for step in steps[1:] for other in self.starting[step]]
+        vertex = steps.start + len(self.starts)
+        while vertex:
+            others += self.covering[vertex]
+            vertex >>= 1
+        return others
+
+    def add(self, block: Block) -> None:
+        steps = self._steps(block)
+        self.starting[steps.start].append(block)
+        low, high = steps.start + len(self.starts), steps.stop + len(self.starts)
+        while low < high:
+            if low & 1:
+                self.covering[low].append(block)
+                low += 1
+            if high & 1:
+                high -= 1
+                self.covering[high].append(block)
+            low, high = low >> 1, high >> 1
 
 
 def _assign_zeroed(blocks: list[Block], top: int) -> int:

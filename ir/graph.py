@@ -42,6 +42,9 @@ class Effect(Enum):
     that of the graph (`core.host_callback`), and programs with them are not shared."""
 
 
+_NO_EFFECTS: Final = frozenset[Effect]()
+
+
 class Op:
     """The operation of a node. Subclasses are frozen and compared by value; `name` is `dialect.mnemonic`.
 
@@ -66,7 +69,8 @@ class Op:
     def effects(self) -> frozenset[Effect]:
         """What the op does beyond computing its results: by default what the nodes of its regions do. Nodes with
         effects are neither merged with equal ones nor computed ahead of a run."""
-        return frozenset[Effect]().union(*(region.effects() for region in self.regions()))
+        regions = self.regions()
+        return _NO_EFFECTS.union(*[region.effects() for region in regions]) if regions else _NO_EFFECTS
 
 
 class Value:
@@ -185,7 +189,7 @@ class Graph:
 
     def effects(self) -> frozenset[Effect]:
         """The effects of the nodes."""
-        return frozenset[Effect]().union(*(node.op.effects() for node in self.nodes))
+        return _NO_EFFECTS.union(*{node.op.effects() for node in self.nodes})
 
     def calls_python(self) -> bool:
         """True if a run calls a user's Python function."""

@@ -54,4 +54,4 @@ def keep(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Node:
 
 def _have_types(operands: Sequence[Value], others: Sequence[Value]) -> bool:
     with without_guards():
-        return all(new.type == old.type for new, old in zip(operands, others, strict=True))
+        return all([v is w or v.type == w.type for v, w in zip(operands, others, strict=True)])

@@ -140,6 +140,7 @@ class _Cut:
         self.cut: MinimumCut[Node | Value] = MinimumCut()
         self.open = {n for n in graph.needed - graph.late if n not in graph.forward or recomputing_cost(n) is not None}
         self.readers = self._readers()
+        self.results = frozenset(graph.results)
         self.stored = {*graph.inputs, *self._read_by_kernels(graph.forward)}
         """Values that the forward graph has in memory in any case."""
         self.stored.update(v for n in graph.forward if has_own_kernel(n) for v in n.outputs)
@@ -196,7 +197,7 @@ class _Cut:
     def _add_value(self, value: Value) -> None:
         readers, cost = self.readers[value], typical(self.price * keeping_cost(value, value in self.stored))
         producer = value.node if value.node in self.open else None
-        if value in self.graph.results or any(n in self.graph.late for n in readers):
+        if value in self.results or not self.graph.late.isdisjoint(readers):
             if producer is not None:  # if computed on the forward side, it is saved
                 self.cut.add_sink(producer, cost)
             return

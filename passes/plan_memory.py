@@ -66,12 +66,12 @@ def share_memory(graph: Graph) -> Sharing:
         if view is not None:
             views[node.outputs[0]] = view
     prepared = find_prepared(graph)
-    unstrided = {v for node in graph.nodes if not node.op.reads_strided for v in node.inputs}
+    placer = _Placer(graph, views, prepared)
     placed: set[tuple[Value, int]] = set()
     for node in graph.nodes:
         concat = concat_of(node)
         if concat is not None and node.outputs[0] not in prepared:
-            positions = _place_pieces(graph, node, concat.axis, views, prepared, unstrided)
+            positions = placer.place_pieces(node, concat.axis)
             placed.update((node.outputs[0], i) for i in positions)
     scattered = _scattered_in_place(graph, views, prepared)
     views.update(scattered)
@@ -158,38 +158,55 @@ def find_prepared(graph: Graph) -> set[Value]:
     return prepared
 
 
-def _place_pieces(
-    graph: Graph, node: Node, axis: int, views: dict[Value, View], prepared: set[Value], unstrided: set[Value]
-) -> list[int]:
-    """Compute operands of a concatenation inside the result where possible; return their positions.
+class _Placer:
+    """Places pieces inside their concatenations: adds them to `views`."""
 
-    `unstrided` are the values that some node reads only if they are contiguous.
-    """
-    whole = node.outputs[0]
-    strides = physical_strides(whole.type)
-    if axis == 1 and _is_channels_last(whole.type):
-        axis = len(strides) - 1
-    spaced = prod(_physical_shape(whole.type)[:axis]) > 1  # then a piece is not contiguous
-    owners = [_owner(v, views) for v in node.inputs]
-    placed: list[int] = []
-    offset = 0
-    for i, (piece, owner) in enumerate(zip(node.inputs, owners, strict=True)):
-        contiguous = spaced and (owner is not piece or _needs_contiguous(piece, views, unstrided))
-        if not contiguous and owners.count(owner) == 1 and _can_be_placed(graph, owner, whole, views, prepared):
-            views[owner] = View(whole, offset, strides if spaced else None, axis=axis)
-            placed.append(i)
-        offset += _physical_shape(piece.type)[axis]
-    return placed
+    def __init__(self, graph: Graph, views: dict[Value, View], prepared: set[Value]) -> None:
+        self.views, self.prepared = views, prepared
+        self.unstrided = {v for node in graph.nodes if not node.op.reads_strided for v in node.inputs}
+        """The values that some node reads only if they are contiguous."""
+        self.returned = {_owner(v, views) for v in graph.outputs}
+        self.viewers: dict[Value, list[tuple[Value, View]]] = {}
+        for inner, view in views.items():
+            self.viewers.setdefault(view.base, []).append((inner, view))
 
+    def place_pieces(self, node: Node, axis: int) -> list[int]:
+        """Compute operands of a concatenation inside the result where possible; return their positions."""
+        whole = node.outputs[0]
+        strides = physical_strides(whole.type)
+        if axis == 1 and _is_channels_last(whole.type):
+            axis = len(strides) - 1
+        spaced = prod(_physical_shape(whole.type)[:axis]) > 1  # then a piece is not contiguous
+        owners = [_owner(v, self.views) for v in node.inputs]
+        pieces_of = Counter(owners)
+        placed: list[int] = []
+        offset = 0
+        for i, (piece, owner) in enumerate(zip(node.inputs, owners, strict=True)):
+            contiguous = spaced and (owner is not piece or self._needs_contiguous(piece))
+            if not contiguous and pieces_of[owner] == 1 and self._can_be_placed(owner, whole):
+                view = self.views[owner] = View(whole, offset, strides if spaced else None, axis=axis)
+                self.viewers.setdefault(whole, []).append((owner, view))
+                placed.append(i)
+            offset += _physical_shape(piece.type)[axis]
+        return placed
 
-def _needs_contiguous(value: Value, views: dict[Value, View], unstrided: set[Value]) -> bool:
-    """True if `value` must be contiguous: a reader of it, or of a view of it, requires that, or a view has different
-    axes."""
-    return value in unstrided or any(
-        view.renamed or not _has_axes_of(inner, value, view.axis) or _needs_contiguous(inner, views, unstrided)
-        for inner, view in views.items()
-        if view.base is value
-    )
+    def _needs_contiguous(self, value: Value) -> bool:
+        """True if `value` must be contiguous: a reader of it, or of a view of it, requires that, or a view has
+        different axes."""
+        return value in self.unstrided or any(
+            view.renamed or not _has_axes_of(inner, value, view.axis) or self._needs_contiguous(inner)
+            for inner, view in self.viewers.get(value, ())
+        )
+
+    def _can_be_placed(self, piece: Value, whole: Value) -> bool:
+        """True if a kernel computes the piece for this concatenation, in the whole's order of memory and dtype, and the
+        piece is not an output of the graph."""
+        if piece.node is None or piece in self.views or piece in self.prepared or piece in self.returned:
+            return False
+        same = piece.type.layout == whole.type.layout or (
+            _is_channels_last(piece.type) and _is_channels_last(whole.type)
+        )
+        return isinstance(piece.node.op, Fused) and same and piece.type.dtype is whole.type.dtype
 
 
 def _has_axes_of(piece: Value, whole: Value, axis: int | None) -> bool:
@@ -203,17 +220,6 @@ def _owner(value: Value, views: dict[Value, View]) -> Value:
     while (view := views.get(value)) is not None and view.renamed and view.base.type.nbytes == value.type.nbytes:
         value = view.base
     return value
-
-
-def _can_be_placed(graph: Graph, piece: Value, whole: Value, views: dict[Value, View], prepared: set[Value]) -> bool:
-    """True if a kernel computes the piece for this concatenation, in the whole's order of memory and dtype, and the
-    piece is not an output of the graph."""
-    if piece.node is None or piece in views or piece in prepared or not isinstance(piece.node.op, Fused):
-        return False
-    if any(_owner(v, views) is piece for v in graph.outputs):
-        return False
-    same = piece.type.layout == whole.type.layout or (_is_channels_last(piece.type) and _is_channels_last(whole.type))
-    return same and piece.type.dtype is whole.type.dtype
 
 
 def _physical_shape(type: TensorType) -> tuple[int, ...]:

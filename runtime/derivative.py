@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..ir.collection import collection_paused
 from ..ir.dialects.core.split import Source, Split
 from ..ir.dialects.core.vanishing import zero_values
 from ..ir.graph import Graph, Value
@@ -98,7 +99,8 @@ class Differentiable:
         stored = None if record is None else _stored_derivative(record, key[0], self.device)
         if stored is not None:
             return stored
-        split = training_graphs(self.graph, key[0], self._context(), key[1])
+        with collection_paused():
+            split = training_graphs(self.graph, key[0], self._context(), key[1])
         watch_split(self.graph, *key, self.options, split)
         return _derivative(key[0], split, self.options, self.device, record)
 

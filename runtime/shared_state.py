@@ -5,7 +5,7 @@ A run replaces a copy of the state, which is written back after the run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..ir.types import TensorType
 from .device import Address, Device, number_of
@@ -23,15 +23,29 @@ def copy_shared_state(
     """
     memory = type(addresses[state[0]])
     spans = {i: (a, a + t.nbytes) for i, (a, t) in enumerate(zip(addresses, types, strict=False)) if type(a) is memory}
+    shared = _shared_spans(spans)
     copied: list[tuple[Address, Storage, int]] = []
     for i in state:
-        begin, end = spans[i]
-        if any(k != i and b < end and begin < e for k, (b, e) in spans.items()):
+        if i in shared:
+            begin, end = spans[i]
             block = device.allocate(end - begin)
             device.copy(block.address, begin, end - begin)
             addresses[i] = block.address
             copied.append((begin, block, end - begin))
     return copied
+
+
+def _shared_spans(spans: Mapping[int, tuple[Address, Address]]) -> set[int]:
+    """The keys of the spans (begin, end) that overlap others."""
+    order = sorted(spans, key=lambda i: (number_of(spans[i][0]), number_of(spans[i][1])))
+    shared: set[int] = set()
+    furthest = -1  # of the spans so far, the one that ends last
+    for i in order:
+        if furthest >= 0 and number_of(spans[i][0]) < number_of(spans[furthest][1]):
+            shared |= {i, furthest}
+        if furthest < 0 or number_of(spans[i][1]) > number_of(spans[furthest][1]):
+            furthest = i
+    return shared
 
 
 def write_back(copies: Sequence[tuple[Address, Storage, int]]) -> None:
