@@ -9,7 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mxforge.ir.symbolic import Trace, concrete, deferred, is_symbolic, known_equal, named_symbols
+from mxforge.ir.symbolic import (
+    Trace,
+    concrete,
+    deferred,
+    is_symbolic,
+    known_equal,
+    known_same,
+    named_symbols,
+    typical,
+    without_guards,
+)
 
 
 def unknowns(*values: int) -> tuple[Trace, list[int]]:
@@ -172,3 +182,45 @@ def test_constants_are_known_to_results_and_not_to_code() -> None:
     assert evaluate(4) == (12, 9, (3, (4, "text")), 2)
     assert trace.guards == 0
     assert evaluate(4)[2] is evaluate(5)[2]
+
+
+def test_floats_are_equal_only_if_they_are_one_number() -> None:
+    trace = Trace()
+    h, w = trace.unknown(4), trace.unknown(5)
+    half: Any = (h - 1) / 2
+    other: Any = (w - 1) / 2
+    assert not known_equal(half, other)
+    same: Any = (h - 1) / 2
+    assert known_equal(half, same)
+    with without_guards():
+        assert half != other
+    assert not trace.guards
+
+
+def test_extents_that_a_guard_requires_to_be_equal_are_equal() -> None:
+    trace = Trace()
+    n, m, channels = trace.unknown(6), trace.unknown(6), trace.constant(3)
+    assert not known_equal(n * 3, m * channels)
+    assert n == m
+    assert known_equal(n * 3, m * channels)
+    assert known_same((n, 4), (m, 4))
+    assert not known_same((n, 4), (m,))
+    assert trace.guards == 1
+
+
+def test_typical_numbers_do_not_depend_on_values() -> None:
+    numbers: list[int] = []
+    for value in (3, 700):
+        trace = Trace()
+        n, m = trace.unknown(value), trace.unknown(5)
+        assert m == trace.constant(5)
+        numbers += [typical(n * 4 * m), typical(-(-n // 8))]
+        assert typical(7) == 7
+    assert numbers == [640, 4, 640, 4]
+
+
+def test_numbers_of_numpy_are_written_as_python_s() -> None:
+    trace = Trace()
+    n = trace.unknown(4)
+    evaluate = trace.evaluator((n * np.float64(0.5), n + np.int64(3)))
+    assert evaluate(10) == (5.0, 13)
