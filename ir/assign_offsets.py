@@ -66,7 +66,7 @@ def _lowest_gap(nbytes: int, others: list[Block]) -> int:
 
 
 class _Placed:
-    """The blocks with an offset, others by the time of their use: a search visits only blocks in use at that time.
+    """The blocks with an offset, listed by the time of their use: a search visits only blocks in use at that time.
 
     `starting` has the blocks that start at each step. The steps are the leaves of a binary tree, in which each block is
     in the few vertices whose leaves are together the steps of its use.

@@ -103,7 +103,7 @@ class Node:
         self.inputs = tuple(inputs)
         self.name = name
         self.location = location
-        self.outputs = tuple(Value(t, self, i, name) for i, t in enumerate(types))
+        self.outputs = tuple([Value(t, self, i, name) for i, t in enumerate(types)])
 
     def __repr__(self) -> str:
         return f"<Node {self.op.name} {self.name}>"

@@ -234,11 +234,13 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """`expr` and everything below it, depth first."""
-    stack = [expr]
+    stack, children_of = [expr], _CHILDREN.get
     while stack:
         current = stack.pop()
         yield current
-        stack += children(current)[::-1]
+        find = children_of(type(current))
+        if find is not None:
+            stack += find(current)[::-1]
 
 
 def index_value(index: Affine | Expr) -> Expr:

@@ -335,15 +335,17 @@ def named_symbols() -> Generator[None]:
         _modes.by_name = before
 
 
-@contextmanager
-def without_guards() -> Generator[None]:
+class without_guards:
     """Inside, symbolic numbers are equal only if they are equal for all extents, and no guard is recorded: for tables
     that can miss equal keys."""
-    before, _modes.guarded = _modes.guarded, False
-    try:
-        yield
-    finally:
-        _modes.guarded = before
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before, _modes.guarded = _modes.guarded, False
+
+    def __exit__(self, *_: object) -> None:
+        _modes.guarded = self._before
 
 
 class Symbol:

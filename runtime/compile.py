@@ -32,6 +32,7 @@ from .device import Device, Runnable
 from .devices import COMPILED, HOST
 from .dynamic import D, DynamicPrograms
 from .loaded_program import LoadedProgram
+from .progress import progress
 from .watch import watched
 
 if TYPE_CHECKING:
@@ -168,7 +169,8 @@ class DynamicCompiler(Generic[D]):
         return program
 
     def compile(self, source: Graph | Computation) -> D:
-        with _alone(self.target, self.content), collection_paused():
+        name = source.name if isinstance(source, Graph) else "a computation for arrays of any shape"
+        with _alone(self.target, self.content), collection_paused(), progress(name):
             return self._run(source, self.target, self.options, kernel_store(self.device))
 
     def store(self, number: int, program: D, loaded: Sequence[LoadedProgram[Any]]) -> None:
@@ -289,7 +291,7 @@ def compile_dynamic_for(graph: Graph, options: Options, target: Target) -> Dynam
 def _compile(graph: Graph, options: Options, target: Target, kernels: CodeStore) -> Program:
     from ..codegen.driver import compile_graph
 
-    with _alone(target, object()), collection_paused():
+    with _alone(target, object()), collection_paused(), progress(graph.name):
         return compile_graph(graph, target, options, kernels)
 
 

@@ -34,6 +34,7 @@ from .compile import (
 )
 from .device import Device
 from .function import Specialization
+from .progress import progress
 from .residuals import ResidualPool
 from .watch import watch_split
 
@@ -99,7 +100,7 @@ class Differentiable:
         stored = None if record is None else _stored_derivative(record, key[0], self.device)
         if stored is not None:
             return stored
-        with collection_paused():
+        with collection_paused(), progress(self.graph.name):
             split = training_graphs(self.graph, key[0], self._context(), key[1])
         watch_split(self.graph, *key, self.options, split)
         return _derivative(key[0], split, self.options, self.device, record)

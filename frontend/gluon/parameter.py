@@ -163,11 +163,13 @@ class Parameter(ParameterArrays):
         init, contexts, default_init, data = self._deferred_init
         self._deferred_init = ()
         with autograd.pause():
+            is_new = data is None
             if data is None:
                 data = zeros(self._shape, dtype=self._dtype, ctx=context.cpu())
                 desc = initializer.InitDesc(self.name, {"__init__": init})
                 initializer.create(default_init)(desc, data)
-            self._init_impl(data.tostype(self._stype), contexts)
+            dense = self._stype == "default"
+            self._init_impl(data if dense else data.tostype(self._stype), contexts, adopt=is_new)
 
     def _load_init(
         self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current", adopt: bool = False

@@ -95,10 +95,12 @@ class Normal(Initializer):
 
 
 def _fill(distribution: str, first: float, second: float, arr: NDArray) -> None:
-    """Fill `arr` from a distribution with two parameters."""
+    """Fill `arr` from a distribution with two parameters. One axis draws the same numbers as several, by kernels that
+    arrays of all shapes share."""
     from .. import random
 
-    getattr(random, distribution)(float(first), float(second), arr.shape, out=arr)
+    flat = arr.reshape((-1,)) if arr.size else arr
+    getattr(random, distribution)(float(first), float(second), flat.shape, out=flat)
 
 
 @register

@@ -442,3 +442,16 @@ def test_dumps_of_a_constant_makes_its_argument_a_list() -> None:
         constant = mx.init.Constant(value)
         assert constant.dumps() == '["constant", {"value": [1.0, 2.0]}]'
         assert constant._kwargs == {"value": [1.0, 2.0]} and constant.value is value
+
+
+@pytest.mark.parametrize("sample", ["uniform", "normal"])
+def test_initializers_draw_the_same_numbers_for_an_array_of_any_rank(sample: str) -> None:
+    initializer = mx.init.Uniform(1) if sample == "uniform" else mx.init.Normal(1)
+    draw = getattr(mx.nd.random, sample)
+    for shape in ((3, 5), (2, 3, 5)):
+        mx.random.seed(5)
+        expected = draw(*((-1, 1) if sample == "uniform" else (0, 1)), shape=shape)
+        mx.random.seed(5)
+        parameter = mx.gluon.Parameter("weight", shape=shape, init=initializer)
+        parameter.initialize()
+        np.testing.assert_array_equal(parameter.data().asnumpy(), expected.asnumpy())
