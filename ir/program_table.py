@@ -1,6 +1,6 @@
 """Programs that differ only in numbers, stored as one header and a table with a row of numbers for each program.
 
-    tables = magic (8 bytes) | u64 length of header | header (JSON) | code * n | numbers (int64) * tables
+    tables = magic (8 bytes) | u64 length of header | header (JSON) | constants and code | numbers (int64)
 
 A program for one shape is that for another shape with other extents, offsets and counts. `ProgramTables` divides
 programs into tables: all of a table have the same steps, strings and code. The header of a table is that of a program
@@ -31,11 +31,11 @@ _INT64 = np.dtype("<i8")
 
 @dataclass(frozen=True, eq=False)
 class ProgramTable:
-    """Programs with the same steps and the same code. `header` has the numbers that are equal for all, and the columns
-    of `numbers` (rows x columns) that hold the others."""
+    """Programs with the same steps and the same `blobs`: the constants, and the objects of the code. `header` has the
+    numbers that are equal for all, and the columns of `numbers` (rows x columns) that hold the others."""
 
     header: dict[str, Any]
-    code: tuple[bytes, ...]
+    blobs: tuple[bytes, ...]
     numbers: np.ndarray
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class ProgramTable:
             header = _with_numbers(self.header, numbers)
         except (RecursionError, IndexError, KeyError, TypeError, ValueError) as error:
             raise ManifestError(f"the table's header is damaged ({type(error).__name__}: {error})") from None
-        return program_from_header(header, self._blobs)
+        return program_from_header(header, self._blobs_of)
 
     def input_shapes(self, position: int) -> np.ndarray:
         """The shapes of an input in all programs (rows x axes). ManifestError if there is no such input."""
@@ -64,35 +64,34 @@ class ProgramTable:
             return self.numbers[:, natural(cast("dict[str, Any]", number)[_COLUMN])]
         return np.full(len(self), natural(number), np.int64)
 
-    def _blobs(self, sizes: Sequence[int]) -> Sequence[bytes]:
-        if sizes[0] or list(sizes[1:]) != list(map(len, self.code)):
-            raise ManifestError("the sizes of the code do not agree with the table's header")
-        return (b"", *self.code)
+    def _blobs_of(self, sizes: Sequence[int]) -> Sequence[bytes]:
+        if list(sizes) != list(map(len, self.blobs)):
+            raise ManifestError("the sizes of constants and code do not agree with the table's header")
+        return self.blobs
 
 
 class ProgramTables:
-    """Collects programs without constants, and divides them into tables."""
+    """Collects programs, and divides them into tables."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[bytes, tuple[bytes, ...]], tuple[Any, tuple[bytes, ...], list[np.ndarray]]] = {}
-        self._code: dict[bytes, bytes] = {}
+        self._known: dict[bytes, bytes] = {}  # so that equal blobs are one object
 
     def add(self, program: Program) -> None:
         """Add a program. ManifestError for one that cannot be written."""
-        assert not program.constants, "constants are in the memory of a folder"
         numbers: list[int] = []
         skeleton = _without_numbers(program_to_header(program), numbers)
-        code = tuple([self._code.setdefault(blob, blob) for blob in program.code])
+        blobs = tuple([self._known.setdefault(blob, blob) for blob in (program.constants, *program.code)])
         digest = blake2b(json.dumps(skeleton).encode()).digest()
-        _, _, rows = self._rows.setdefault((digest, code), (skeleton, code, []))
+        _, _, rows = self._rows.setdefault((digest, blobs), (skeleton, blobs, []))
         rows.append(np.array(numbers, _INT64))
 
     def tables(self) -> list[ProgramTable]:
         """The tables, in the order of their first programs; programs of a table in the order in which they came."""
-        return [_table(skeleton, code, np.stack(rows)) for skeleton, code, rows in self._rows.values()]
+        return [_table(skeleton, blobs, np.stack(rows)) for skeleton, blobs, rows in self._rows.values()]
 
 
-def _table(skeleton: Any, code: tuple[bytes, ...], numbers: np.ndarray) -> ProgramTable:
+def _table(skeleton: Any, blobs: tuple[bytes, ...], numbers: np.ndarray) -> ProgramTable:
     """The table with a column for each number that is not the same in all rows; equal columns are one."""
     columns: dict[bytes, int] = {}
     kept: list[int] = []
@@ -105,7 +104,7 @@ def _table(skeleton: Any, code: tuple[bytes, ...], numbers: np.ndarray) -> Progr
         if at == len(kept):
             kept.append(i)
         places.append({_COLUMN: at})
-    return ProgramTable(_filled(skeleton, iter(places)), code, np.ascontiguousarray(numbers[:, kept]))
+    return ProgramTable(_filled(skeleton, iter(places)), blobs, np.ascontiguousarray(numbers[:, kept]))
 
 
 def _without_numbers(thing: Any, numbers: list[int]) -> Any:
@@ -146,41 +145,41 @@ def _with_numbers(header: dict[str, Any], numbers: list[int]) -> dict[str, Any]:
 
 
 def tables_to_bytes(tables: Sequence[ProgramTable]) -> bytes:
-    """The tables as self-contained bytes. Code that several tables have is stored once."""
+    """The tables as self-contained bytes. Blobs that several tables have are stored once."""
     positions: dict[bytes, int] = {}
     records = [
         {
             "program": table.header,
-            "code": [positions.setdefault(code, len(positions)) for code in table.code],
+            "blobs": [positions.setdefault(blob, len(positions)) for blob in table.blobs],
             "rows": len(table),
             "columns": table.numbers.shape[1],
         }
         for table in tables
     ]
-    text = json.dumps({"code": list(map(len, positions)), "tables": records}, separators=(",", ":")).encode()
+    text = json.dumps({"blobs": list(map(len, positions)), "tables": records}, separators=(",", ":")).encode()
     numbers = [table.numbers.astype(_INT64).tobytes() for table in tables]
     return b"".join((_PREFIX.pack(_MAGIC, len(text)), text, *positions, *numbers))
 
 
 def tables_size(tables: Sequence[ProgramTable]) -> int:
-    """The bytes of the code and of the numbers of the tables."""
-    return sum(map(len, {code for table in tables for code in table.code})) + sum(t.numbers.nbytes for t in tables)
+    """The bytes of the blobs and of the numbers of the tables."""
+    return sum(map(len, {blob for table in tables for blob in table.blobs})) + sum(t.numbers.nbytes for t in tables)
 
 
 def tables_from_bytes(data: bytes) -> list[ProgramTable]:
     """The tables that `tables_to_bytes` wrote. ManifestError for any other bytes."""
     header, start = _header(data)
     try:
-        code: list[bytes] = []
-        for size in map(natural, header["code"]):
-            code.append(data[start : start + size])
+        blobs: list[bytes] = []
+        for size in map(natural, header["blobs"]):
+            blobs.append(data[start : start + size])
             start += size
         tables: list[ProgramTable] = []
         for record in header["tables"]:
             rows, columns = natural(record["rows"]), natural(record["columns"])
             if rows > 1 and not columns:
                 raise ValueError(f"{rows} equal programs")
-            own = tuple([code[natural(i)] for i in record["code"]])
+            own = tuple([blobs[natural(i)] for i in record["blobs"]])
             numbers = np.frombuffer(data, _INT64, rows * columns, start).reshape(rows, columns)
             tables.append(ProgramTable(_mapping(record["program"]), own, numbers))
             start += numbers.nbytes

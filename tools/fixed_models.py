@@ -58,7 +58,7 @@ def for_shapes(model: CompiledShapes, options: argparse.Namespace) -> CompiledMo
 def chosen_shapes(
     names: Sequence[str], variants: Sequence[Variant], known: Collection[Shapes], options: argparse.Namespace
 ) -> Shapes:
-    """The shapes of `--input-shape`; inputs without one have the best shape of the first variant that takes the others.
+    """The shapes of `--input-shape`; inputs without one have the best shape of a variant, else any that is allowed.
     `known` are all shapes that the model takes. UsageError for names and dtypes that are not those of the model."""
     for name, (_, dtype) in options.shapes.items():
         if name not in names:
@@ -67,7 +67,9 @@ def chosen_shapes(
             raise UsageError(f"--input-shape: the dtype of {name!r} is fixed in a compiled folder: omit :{dtype}")
     shapes = {name: shape for name, (shape, _) in options.shapes.items()}
     candidates = [tuple(map(shapes.get, names, variant.best())) for variant in variants]
-    return next((candidate for candidate in candidates if candidate in known), candidates[0])
+    matching = (k for k in known if all(shapes.get(n, own) == own for n, own in zip(names, k, strict=True)))
+    best = next((candidate for candidate in candidates if candidate in known), None)
+    return best or next(matching, candidates[0])
 
 
 def with_inputs(

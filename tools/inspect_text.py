@@ -31,13 +31,14 @@ def _variants(report: InspectReport) -> Iterator[str]:
         return
     yield f"  compiled for {report.shapes} shapes"
     for variant in report.variants:
+        head = f"    {variant.name}  " if variant.name else "    "
         for kind, ranges in (("input", variant.inputs), ("output", variant.outputs)):
             for tensor in ranges:
                 axes = zip(tensor.least, tensor.best or tensor.least, tensor.most, strict=True)
                 text = ", ".join(_extents(*axis, named=tensor.best is not None) for axis in axes)
-                yield f"    {variant.name}  {kind:6}  {tensor.name}  ({text})"
+                yield f"{head}{kind:6}  {tensor.name}  ({text})"
         for group in variant.equal:
-            yield f"    {variant.name}  equal   {', '.join(group)}"
+            yield f"{head}equal   {', '.join(group)}"
     yield "  what follows is for"
 
 

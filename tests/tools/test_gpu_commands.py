@@ -10,6 +10,8 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+from mxforge.frontend.base import MXNetError
+from mxforge.frontend.compiled import CompiledShapes
 from mxforge.frontend.symbol.function import SymbolFunction
 from mxforge.ir.caches import clear_caches
 from mxforge.ir.types import DType, TensorType
@@ -229,6 +231,24 @@ def test_a_folder_is_compiled_for_the_gpu_of_this_machine(
         (tmp_path / "own" / MANIFEST).write_text(json.dumps(sealed({**damaged, "bound": bound})))
         with pytest.raises(CompiledFolderError):
             mx.load_compiled(tmp_path / "own")
+
+
+def test_a_folder_of_several_shapes_for_a_gpu(mxforge: Any, fake_cuda: Any, dense: Path, tmp_path: Path) -> None:
+    """Parameters are copied to the GPU once for all shapes."""
+    folder = tmp_path / "folder"
+    shapes = ("--variant", "one", "data=1,8", "--variant", "more", "data=2..3..5,8")
+    done = mxforge("compile", dense, "-o", folder, *shapes, "--target", "cuda-sm90")
+    assert done.status == 0, done.err
+    model = mx.load_compiled(folder)
+    assert isinstance(model, CompiledShapes) and len(model.shapes) == 5
+    for rows in range(1, 6):
+        x = np.random.default_rng(rows).standard_normal((rows, 8)).astype(np.float32)
+        np.testing.assert_allclose(model(x)[0], run_dense(dense, x)[0], rtol=1e-4, atol=1e-5)
+    addresses = [model.at((rows, 8))._addresses for rows in range(1, 6)]
+    assert all(own == addresses[0] for own in addresses)
+    with pytest.raises(MXNetError, match="no variant takes"):
+        model(np.zeros((6, 8), np.float32))
+    assert "compiled for GPUs (sm_90): it does not run on the CPU" in mxforge("run", folder).err
 
 
 def test_names_of_targets_are_those_of_the_compiler(fake_cuda: Any) -> None:

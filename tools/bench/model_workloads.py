@@ -60,9 +60,11 @@ def _compiled(files: ModelFiles, folder: Path, options: argparse.Namespace) -> W
     """The workload of a compiled model, which runs on at most as many threads as it was compiled for."""
     refuse_weights(options)
     stored = read_folder(folder)
-    if options.batches or (options.shapes and isinstance(stored, StoredModel)):
+    if isinstance(stored, StoredModel) and (options.batches or options.shapes):
         raise UsageError("the shapes of a compiled model are fixed: omit --input-shape and --batch")
     if isinstance(stored, StoredShapes):
+        if options.batches:
+            raise UsageError("--batch is for a model that is not compiled: pass --input-shape")
         stored = stored.model(chosen_shapes(stored.input_names, stored.variants, stored.rows.keys(), options))
     inputs = read_inputs(options, [a.name for a in stored.inputs])
     arrays = _filled({a.name: (a.type.shape, a.type.dtype.memory) for a in stored.inputs}, inputs)
