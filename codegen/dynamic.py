@@ -7,7 +7,7 @@ satisfy them. For such extents it equals, number for number, the program that a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..ir.code_store import NO_STORE, CodeStore
@@ -55,19 +55,29 @@ def compile_dynamic_derivative(
 
 
 def _parameters(source: Graph | Computation) -> frozenset[int]:
-    return source.parameters if isinstance(source, Graph) else frozenset()
+    return source.parameters if isinstance(source, Graph) else source.weights
 
 
 def _symbolic(source: Graph | Computation, trace: Trace) -> Graph:
     """The computation on symbolic extents. Those of inputs that are not parameters are unknown. Numbers of channels of
     parameters are symbolic constants, so that layers that differ only in channels share code."""
     if isinstance(source, Computation):
-        return source.build([TensorType(tuple(map(trace.unknown, t.shape)), t.dtype) for t in source.types])
-    shapes = enumerate([v.type.shape for v in source.inputs])
-    return with_shapes(
-        source,
-        [_channels(s, trace) if i in source.parameters else tuple(map(trace.unknown, s)) for i, s in shapes],
-    )
+        shapes = _shapes([t.shape for t in source.types], source.weights, lambda n: _unless_one(n, trace), trace)
+        return source.build([replace(t, shape=shape) for t, shape in zip(source.types, shapes, strict=True)])
+    shapes = _shapes([v.type.shape for v in source.inputs], source.parameters, trace.unknown, trace)
+    return with_shapes(source, shapes)
+
+
+def _shapes(
+    shapes: Sequence[Shape], parameters: frozenset[int], unknown: Callable[[int], int], trace: Trace
+) -> list[Shape]:
+    return [_channels(s, trace) if i in parameters else tuple(map(unknown, s)) for i, s in enumerate(shapes)]
+
+
+def _unless_one(extent: int, trace: Trace) -> int:
+    """An unknown extent, which is not 1, or 1: code for axes of one element is simpler."""
+    unknown = trace.unknown(extent)
+    return 1 if unknown == 1 else unknown
 
 
 def with_shapes(graph: Graph, shapes: Sequence[Shape]) -> Graph:

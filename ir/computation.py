@@ -22,6 +22,8 @@ class Computation:
     build: Callable[[Sequence[TensorType]], Graph]
     family: str
     names: tuple[str, ...]
+    weights: frozenset[int] = frozenset()
+    """Positions of inputs whose types are part of the family: the windows of convolutions choose their code."""
 
     @property
     def graph(self) -> Graph:

@@ -62,7 +62,7 @@ class OperatorFunction(Function["OperatorSpecialization"]):
         self, types: tuple[TensorType, ...], training: bool, device: Device = HOST
     ) -> OperatorSpecialization:
         """The first signature of a family is compiled for its shapes; the others run programs for any shapes."""
-        key = (training, device, *((t.rank, t.dtype) for t in types))
+        key = (training, device, *self._kinds(types))
         first = self._first.get(key)
         if first is not None and first.signature != (types, training) and first.family is not None:
             return OperatorSpecialization(self, types, training, device, first)
@@ -76,12 +76,21 @@ class OperatorFunction(Function["OperatorSpecialization"]):
         from ...ir.hashing import structural_hash
 
         operator = self.operator
-        kinds = tuple((t.rank, t.dtype) for t in types)
         rest = tuple((k, v) for k, v in operator.attributes().items() if k not in operator.scalars)
-        family = structural_hash(operator.name, rest, kinds, training, own_gradients, is_np_shape())
+        family = structural_hash(operator.name, rest, self._kinds(types), training, own_gradients, is_np_shape())
         names = operator.input_names(len(types))
         build = partial(symbolic_graph, operator, training=training, own_gradients=own_gradients)
-        return Computation(types, build, family, (*names, operator.mx_name()))
+        return Computation(types, build, family, (*names, operator.mx_name()), self._windows(types))
+
+    def _kinds(self, types: Sequence[TensorType]) -> tuple[object, ...]:
+        """What the types of operands in one family have in common."""
+        windows = self._windows(types)
+        return tuple([t if i in windows else (t.rank, t.dtype) for i, t in enumerate(types)])
+
+    def _windows(self, types: Sequence[TensorType]) -> frozenset[int]:
+        """The positions of the operands that are weights with a window."""
+        named = zip(self.operator.input_names(len(types)), types, strict=False)
+        return frozenset([i for i, (name, t) in enumerate(named) if name == "weight" and t.rank > 2])
 
 
 class BoundOperator:

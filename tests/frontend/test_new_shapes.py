@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from mxforge import nd
 from mxforge.codegen.statistics import statistics
+from mxforge.ir.caches import clear_caches
 
 pytest.importorskip("llvmlite.binding")
 Array = np.ndarray
@@ -97,6 +98,50 @@ def test_new_shapes_compile_nothing(name: str) -> None:
         y = call(mx.nd.array(x)).asnumpy()
         np.testing.assert_allclose(y, expected(x), 1e-4, 1e-4)
     assert statistics.modules - before <= MORE.get(name, 1)
+
+
+IMAGES = ((2, 24, 9, 9), (3, 24, 18, 21), (4, 24, 17, 19), (2, 24, 22, 26))  # fewer positions choose other tiles
+WEIGHTS = np.random.default_rng(0).standard_normal((40, 24, 3, 3), np.float32) / 16
+OF_IMAGES: dict[str, Callable[[nd.NDArray], nd.NDArray]] = {
+    "Convolution": lambda a: nd.Convolution(a, nd.array(WEIGHTS), no_bias=True, kernel=(3, 3), num_filter=40),
+    "padded Convolution": lambda a: nd.Convolution(
+        a, nd.array(WEIGHTS), no_bias=True, kernel=(3, 3), num_filter=40, pad=(1, 1), stride=(2, 2)
+    ),
+    "Deconvolution": lambda a: nd.Deconvolution(
+        nd.tile(a, (1, 2, 1, 1))[:, :40], nd.array(WEIGHTS), no_bias=True, kernel=(3, 3), num_filter=24
+    ),
+    "padded Pooling": lambda a: nd.Pooling(a, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="avg"),
+    "sort": nd.sort,
+    "argsort": lambda a: nd.argsort(a, axis=2),
+    "topk": lambda a: nd.topk(a, k=2, ret_typ="value"),
+    "cumsum": lambda a: nd.cumsum(a, axis=3),
+    "BilinearResize2D": lambda a: nd.contrib.BilinearResize2D(a, a, mode="like"),
+    "BilinearSampler": lambda a: nd.BilinearSampler(a, nd.tanh(a[:, :2])),
+}
+
+
+@pytest.mark.parametrize("name", OF_IMAGES)
+def test_the_third_shape_compiles_nothing(name: str) -> None:
+    """Operators whose code depends on shapes: the second one compiles for any, with equal results."""
+    call = OF_IMAGES[name]
+    images = [np.random.default_rng(sum(s)).standard_normal(s, np.float32) for s in IMAGES]
+    found = [call(nd.array(x)).asnumpy() for x in images[:2]]
+    before = statistics.modules
+    found += [call(nd.array(x)).asnumpy() for x in images[2:]]
+    assert statistics.modules == before
+    clear_caches()  # then each of them is the first one
+    for x, result in zip(images, found, strict=True):
+        np.testing.assert_allclose(call(nd.array(x)).asnumpy(), result, 1e-5, 1e-5)
+        clear_caches()
+
+
+def test_an_operand_that_does_not_fit_is_refused_at_any_call() -> None:
+    weights = nd.ones((2, 3, 3, 3))
+    for size in (5, 6, 7):
+        nd.Convolution(nd.ones((1, 3, size, size)), weights, no_bias=True, kernel=(3, 3), num_filter=2)
+    for shape, text in (((1, 4, 8, 8), "weight"), ((1, 3, 2, 8), "kernel size")):
+        with pytest.raises(mx.MXNetError, match=text):
+            nd.Convolution(nd.ones(shape), weights, no_bias=True, kernel=(3, 3), num_filter=2)
 
 
 def test_scalar_parameters_are_not_compiled_into_code() -> None:

@@ -82,6 +82,12 @@ class CoreBuilder(ScalarMethods):
             array = array.astype(np.float32)
         return self.add_node(Constant(array))
 
+    def integers(self, numbers: Sequence[int], dtype: DType = DType.I64) -> Value:
+        """Numbers, of which some can be symbolic, as a vector."""
+        if not any(map(is_symbolic, numbers)):
+            return self.constant(np.array(numbers, np.int64), dtype)
+        return self.concat([self.reshape(self.constant(n, dtype), (1,)) for n in numbers], 0)
+
     def iota(self, shape: Sequence[int], dtype: DType, axis: int) -> Value:
         """0, 1, 2, ... along `axis`."""
         return self.add_node(Iota(tuple(shape), dtype, axis))
@@ -271,11 +277,17 @@ class CoreBuilder(ScalarMethods):
         result = self.pad(x, self.constant(value, x.type.dtype), low, high) if any(low + high) else x
         for k in reversed(range(rank)):
             n = result.type.shape[k]
-            starts = np.arange(0, max(0, n - (window[k] - 1) * dilation[k]), strides[k])
-            at = starts[:, None] + np.arange(window[k]) * dilation[k]
-            result = self.take(result, self.constant(at.astype(np.int64)), k)
+            result = self.take(result, self._window_indices(n, window[k], strides[k], dilation[k]), k)
         order = (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2))
         return self.reshape(self.transpose(result, order), (*result.type.shape[::2], prod(window)))
+
+    def _window_indices(self, n: int, window: int, stride: int, dilation: int) -> Value:
+        """(positions, window): which of `n` elements are in the window at each position."""
+        count = max(0, -(-(n - (window - 1) * dilation) // stride))
+        if is_symbolic(count):
+            place, element = (self.iota((count, window), DType.I64, axis) for axis in (0, 1))
+            return self.add(self.mul(place, stride), self.mul(element, dilation))
+        return self.constant(np.arange(count)[:, None] * stride + np.arange(window) * dilation)
 
     def dot(
         self,

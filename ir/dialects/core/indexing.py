@@ -10,7 +10,6 @@ import numpy as np
 from ...graph import GraphError, Node, Value
 from ...lazy_dataclass import dataclass
 from ...scalar import ReduceOp, result_dtype
-from ...symbolic import is_symbolic
 from ...types import DType, Shape, TensorType
 from .primitive import (
     Array,
@@ -144,12 +143,8 @@ def _coordinates(indices: Array, batch: int) -> Arrays:
 
 def _clamp(b: CoreBuilder, indices: Value, extents: Sequence[int]) -> Value:
     wide = b.cast(indices, DType.I64)
-    lasts = [n - 1 for n in extents]
-    if any(map(is_symbolic, lasts)):
-        row = b.concat([b.reshape(b.constant(n, DType.I64), (1,)) for n in lasts], 0)
-    else:
-        row = b.constant(lasts, DType.I64)
-    return b.minimum(b.maximum(wide, 0), b.broadcast_along(row, wide.type.shape, wide.type.rank - 1))
+    last = b.broadcast_along(b.integers([n - 1 for n in extents]), wide.type.shape, wide.type.rank - 1)
+    return b.minimum(b.maximum(wide, 0), last)
 
 
 def _at_one_coordinate(b: CoreBuilder, x: Value, indices: Value, update: Value, axis: int) -> Value:

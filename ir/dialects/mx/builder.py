@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...graph import Check, Graph, RandomKey, Value
-from ...symbolic import is_symbolic
 from ...types import DType, TensorType
 from ..core.builder import CoreBuilder
 from ..core.own_gradient import OwnGradient
@@ -75,12 +74,6 @@ class MxBuilder(CoreBuilder):
     def number_like(self, op: Operator, name: str, x: Value, position: int = 0) -> Value:
         """A scalar of an operator, broadcast to the shape and dtype of x."""
         return self.spread(self.number(op, name, position), x)
-
-    def integers(self, numbers: Sequence[int], dtype: DType = DType.I64) -> Value:
-        """Numbers, of which some can be symbolic, as a vector."""
-        if not any(map(is_symbolic, numbers)):
-            return self.constant(np.array(numbers, np.int64), dtype)
-        return self.concat([self.reshape(self.constant(n, dtype), (1,)) for n in numbers], 0)
 
     def spread(self, number: Value, x: Value) -> Value:
         """A number of shape (), broadcast to the shape and dtype of x."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import ceil, floor, prod
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ...graph import Value
 from ...scalar import ReduceOp
-from ...types import Shape
+from ...symbolic import is_symbolic
+from ...types import DType, Shape
 from .nn_convolution import Deconvolution
 from .operator import Operator, operator
 from .parameters import Bool, Int, Ints, Natural, OptionalBool, OptionalFloat, Positive
@@ -93,16 +94,32 @@ def interpolate(b: MxBuilder, x: Value, axis: int, size: int, align_corners: boo
     n = x.type.shape[axis]
     if n == size:
         return x
+    low, high, weight = (_computed if is_symbolic(n) or is_symbolic(size) else _constant)(b, n, size, align_corners)
+    first, second = b.take(x, low, axis), b.take(x, high, axis)
+    along = b.broadcast_along(b.cast(weight, x.type.dtype), first.type.shape, axis)
+    return b.add(first, b.mul(b.sub(second, first), along))
+
+
+def _constant(b: MxBuilder, n: int, size: int, align_corners: bool) -> tuple[Value, Value, Value]:
+    """Which two of `n` elements each of `size` positions is between, and the weight of the second one (float64)."""
     position = np.arange(size, dtype=np.float64)
     if align_corners:
         position *= (n - 1) / (size - 1) if size > 1 else 0
     else:
         position = np.maximum((position + 0.5) * n / size - 0.5, 0)
     low = position.astype(np.int32)
-    high = np.minimum(low + 1, n - 1).astype(np.int32)
-    first, second = (b.take(x, b.constant(at), axis) for at in (low, high))
-    weight = b.broadcast_along(b.constant(position - low, x.type.dtype), first.type.shape, axis)
-    return b.add(first, b.mul(b.sub(second, first), weight))
+    return b.constant(low), b.constant(np.minimum(low + 1, n - 1).astype(np.int32)), b.constant(position - low)
+
+
+def _computed(b: MxBuilder, n: int, size: int, align_corners: bool) -> tuple[Value, Value, Value]:
+    """The same by each run, for symbolic extents."""
+    index = b.cast(b.iota((size,), DType.I32, 0), DType.F64)
+    if align_corners:
+        position = b.mul(index, (n - 1) / (size - 1) if size > 1 else 0.0)
+    else:
+        position = b.maximum(b.sub(b.div(b.mul(b.add(index, 0.5), n), size), 0.5), 0)
+    low = b.cast(position, DType.I32)
+    return low, b.minimum(b.add(low, 1), n - 1), b.sub(position, b.cast(low, DType.F64))
 
 
 @operator("_contrib_BilinearResize2D")
@@ -158,7 +175,7 @@ class BilinearResize2D(Operator):
         match self.mode:
             case "odd_scale":
                 factor = 1.0 if scale is None else scale
-                return int((n - 1) * factor) + 1 if odd else int(n * factor)
+                return floor((n - 1) * factor) + 1 if odd else floor(n * factor)
             case "to_even_down":
                 return n - odd
             case "to_even_up":
@@ -168,7 +185,7 @@ class BilinearResize2D(Operator):
             case "to_odd_up":
                 return n + 1 - odd
             case _:
-                return fixed if scale is None else int(n * scale)
+                return fixed if scale is None else floor(n * scale)
 
 
 @operator("_contrib_AdaptiveAvgPooling2D")
@@ -208,12 +225,23 @@ class AdaptiveAvgPooling2D(Operator):
         if n % size == 0:
             split = b.reshape(x, (*shape[:axis], size, n // size, *shape[axis + 1 :]))
             return b.mean(split, (axis + 1,))
+        y = b.contract(x, self._weights(b, n, size, x.type.dtype), axis, 1)
+        return y if axis == 3 else b.transpose(y, (0, 1, 3, 2))
+
+    def _weights(self, b: MxBuilder, n: int, size: int, dtype: DType) -> Value:
+        """(size, n): the weights of the elements in each window."""
+        if is_symbolic(n):
+            window, element = (b.iota((size, n), DType.I64, axis) for axis in (0, 1))
+            begin = b.div(b.mul(window, n), size)
+            end = b.div(b.add(b.mul(b.add(window, 1), n), size - 1), size)
+            inside = b.and_(b.ge(element, begin), b.lt(element, end))
+            weight = b.div(b.full(inside.type.shape, 1, DType.F64), b.cast(b.sub(end, begin), DType.F64))
+            return b.cast(b.select(inside, weight, b.full_like(weight, 0)), dtype)
         weights = np.zeros((size, n))
         for i in range(size):
             begin, end = i * n // size, -(-(i + 1) * n // size)
             weights[i, begin:end] = 1 / (end - begin)
-        y = b.contract(x, b.constant(weights, x.type.dtype), axis, 1)
-        return y if axis == 3 else b.transpose(y, (0, 1, 3, 2))
+        return b.constant(weights, dtype)
 
 
 class _Columns(Operator):

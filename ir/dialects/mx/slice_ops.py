@@ -50,10 +50,15 @@ def take_spans(b: MxBuilder, x: Value, spans: Spans) -> Value:
     return b.reverse(y, flipped) if flipped else y
 
 
+def _length(span: tuple[int, int, int]) -> int:
+    start, stop, step = span
+    return max(0, -(-(stop - start) // step))
+
+
 def _forward(start: int, stop: int, step: int) -> tuple[int, int, int]:
     """The same elements with a positive step."""
-    count = -(-(stop - start) // step)
-    if count <= 0:
+    count = _length((start, stop, step))
+    if count == 0:
         return 0, 0, 1
     last = start + (count - 1) * step
     return (start, last + 1, step) if step > 0 else (last, start + 1, -step)
@@ -138,7 +143,7 @@ class SliceAssign(_SliceBase):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, part = inputs
         spans = self.spans(x.type.shape)
-        return put_spans(b, x, b.broadcast_to(part, tuple(len(range(*span)) for span in spans)), spans)
+        return put_spans(b, x, b.broadcast_to(part, tuple(map(_length, spans))), spans)
 
 
 @operator("_slice_assign_scalar", aliases=("_crop_assign_scalar", "_npi_slice_assign_scalar"))
@@ -163,7 +168,7 @@ class SliceAssignScalar(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
         spans = spans_of(x.type.shape, self.begin, self.end, self.step)
-        part = b.full(tuple(len(range(*span)) for span in spans), self.scalar, x.type.dtype)
+        part = b.full(tuple(map(_length, spans)), self.scalar, x.type.dtype)
         return put_spans(b, x, part, spans)
 
 
