@@ -20,6 +20,7 @@ from ..ir.dialects.core import (
     Pad,
     Pointwise,
     Primitive,
+    Reduce,
     Reshape,
     Reverse,
     Slice,
@@ -115,6 +116,16 @@ def _broadcast(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value
     if x.node is not None and isinstance(x.node.op, Broadcast):
         return b.broadcast(x.node.inputs[0], node.op.shape, tuple(axes[a] for a in x.node.op.axes))
     return None
+
+
+def _reduce(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    """A reduction of axes of one element: each of its results is an element."""
+    assert isinstance(node.op, Reduce)
+    x = operands[0]
+    extents = [x.type.shape[axis] for axis in node.op.axes]
+    if x.type.layout is not None or any(is_symbolic(n) or n != 1 for n in extents):
+        return None
+    return b.reshape(x, node.outputs[0].type.shape)
 
 
 def _slice(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
@@ -239,6 +250,7 @@ _RULES: dict[type, Rewrite] = {
     Reshape: _reshape,
     Transpose: _transpose,
     Reverse: _reverse,
+    Reduce: _reduce,
     Broadcast: _broadcast,
     Cast: _identity,
     Slice: _slice,

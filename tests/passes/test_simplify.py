@@ -8,7 +8,7 @@ from mxforge.ir.dialects.core import CoreBuilder, Pointwise, evaluate_graph, sto
 from mxforge.ir.dialects.core.pointwise import Cast
 from mxforge.ir.dialects.core.shape import Broadcast, Reshape, Transpose
 from mxforge.ir.graph import Graph, Value
-from mxforge.ir.scalar import ScalarOp
+from mxforge.ir.scalar import ReduceOp, ScalarOp
 from mxforge.ir.types import DType
 from mxforge.passes.simplify import Simplify, splat
 from rewriting import assert_rewrites, assert_same_values, assert_unchanged, run_pass, tensor
@@ -36,6 +36,17 @@ def test_identities_are_removed() -> None:
     ]
     result = run_pass(SIMPLIFY, b.build(same))
     assert outputs_of(result) == [x] * len(same)
+
+
+def test_reductions_of_one_element_are_reshapes() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(3, 1, 5, 1))
+    graph = b.build(
+        [b.reduce(ReduceOp.ADD, x, (1, 3)), b.reduce(ReduceOp.MAX, x, (3,)), b.reduce(ReduceOp.ADD, x, (0, 1))]
+    )
+    result = run_pass(SIMPLIFY, graph)
+    assert outputs_of(result) == ["core.reshape", "core.reshape", "core.reduce"]
+    assert_same_values(graph, result)
 
 
 def test_crops_that_keep_the_shape_are_not_identities() -> None:
