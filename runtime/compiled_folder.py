@@ -66,8 +66,9 @@ class Argument:
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
-    """The content of a folder. The program's last input is `memory`, or for a GPU `bound` are the positions of the
-    inputs that are parameters, and their first bytes in `memory`. `gpu` is then the architecture, such as sm_90."""
+    """The content of a folder. The program's last input is `memory`; or the program packs its parameters itself, on a
+    GPU and if the model is `unpacked`. Then `bound` are the positions of the inputs that are parameters, and their
+    first bytes in `memory`. `gpu` is the architecture, such as sm_90, "" for the host."""
 
     name: str
     inputs: tuple[Argument, ...]
@@ -76,10 +77,16 @@ class StoredModel:
     memory: np.ndarray
     gpu: str = ""
     bound: tuple[tuple[int, int], ...] = ()
+    unpacked: bool = False
+
+    @property
+    def packs(self) -> bool:
+        """True if the program packs its parameters."""
+        return self.unpacked or bool(self.gpu)
 
     def operands(self) -> dict[int, np.ndarray]:
         """The inputs of the program that are in `memory`, by position."""
-        if not self.gpu:
+        if not self.packs:
             return {len(self.program.inputs) - 1: self.memory}
         types = [(i, start, self.program.inputs[i]) for i, start in self.bound]
         return {i: self.memory[at : at + t.nbytes].view(t.dtype.memory).reshape(t.shape) for i, at, t in types}
@@ -242,13 +249,15 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 def gpu_and_bound(manifest: Mapping[str, Any], path: Path) -> tuple[str, tuple[tuple[int, int], ...]]:
     """`StoredModel.gpu` and `StoredModel.bound`. CompiledFolderError if the folder is for another CPU."""
-    if manifest["version"] == VERSION or "bound" not in manifest:
+    gpu = text_of(manifest["machine"].get("gpu", ""))
+    if not gpu:
         _check_machine(manifest["machine"], path)
+    if manifest["version"] == VERSION or "bound" not in manifest:
         return "", ()
     listed = manifest["bound"]
     if any(len(pair) != 2 or any(type(n) is not int or n < 0 for n in pair) for pair in listed):
         raise TypeError(f"bound {listed!r}")
-    return text_of(manifest["machine"]["gpu"]), tuple((position, start) for position, start in listed)
+    return gpu, tuple((position, start) for position, start in listed)
 
 
 def check_gpu(gpu: str, device: Device, folder: str | os.PathLike[str]) -> None:
@@ -324,7 +333,7 @@ def text_of(value: Any) -> str:
 def check_types(model: StoredModel, path: Path) -> None:
     """CompiledFolderError unless manifest, program and memory agree: addresses are computed from these types."""
     listed = tuple(a.type for a in model.inputs), tuple(a.type for a in model.outputs)
-    if model.gpu:
+    if model.packs:
         _check_bound(model, listed, path)
         return
     if (model.program.inputs[: len(listed[0])], model.program.results) != listed:
@@ -336,7 +345,7 @@ def check_types(model: StoredModel, path: Path) -> None:
 
 
 def _check_bound(model: StoredModel, listed: tuple[tuple[TensorType, ...], tuple[TensorType, ...]], path: Path) -> None:
-    """`check_types` for a GPU."""
+    """`check_types` for a program that packs its parameters."""
     program, bound = model.program, dict(model.bound)
     random = () if program.random is None else (program.random.input,)
     others = [t for i, t in enumerate(program.inputs) if i not in bound and i not in random]

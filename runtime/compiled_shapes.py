@@ -2,7 +2,8 @@
 
     FOLDER/manifest.json   as for one shape (`compiled_folder.py`), with `variants`: the shapes that the model takes
     FOLDER/program.bin     tables of programs, with a row for each shape: ir/program_table.py's format
-    FOLDER/memory.bin      parameters and what programs prepare of them, once for all shapes
+    FOLDER/memory.bin      parameters and what programs prepare of them, once for all shapes; or parameters alone, which
+                           programs pack in their first runs
 
 The program of a shape is looked up by the shapes of the inputs. Nothing of the compiler runs: the compilation evaluated
 its dynamic programs for all shapes, and the folder has the numbers of each. So a folder does not depend on the formulas
@@ -54,7 +55,8 @@ class UnknownShapesError(CompiledFolderError):
 
 @dataclass(frozen=True, eq=False)
 class StoredShapes:
-    """The content of a folder. `inputs` and `outputs` are names with dtypes; see `StoredModel` for `gpu` and `bound`.
+    """The content of a folder. `inputs` and `outputs` are names with dtypes; see `StoredModel` for `gpu`, `bound` and
+    `unpacked`.
     If several programs take the same shapes, the first one is used."""
 
     name: str
@@ -65,6 +67,7 @@ class StoredShapes:
     memory: np.ndarray
     gpu: str = ""
     bound: tuple[tuple[int, int], ...] = ()
+    unpacked: bool = False
     path: Path = Path()
 
     @property
@@ -94,7 +97,14 @@ class StoredShapes:
             inputs = [Argument(name, type) for (name, _), type in zip(self.inputs, types, strict=True)]
             outputs = [Argument(name, t) for (name, _), t in zip(self.outputs, program.results, strict=True)]
             model = StoredModel(
-                self.name, tuple(inputs), tuple(outputs), program, self._memory(program), self.gpu, self.bound
+                self.name,
+                tuple(inputs),
+                tuple(outputs),
+                program,
+                self._memory(program),
+                self.gpu,
+                self.bound,
+                self.unpacked,
             )
         listed = [dtype for _, dtype in (*self.inputs, *self.outputs)]
         if listed != [a.type.dtype for a in (*inputs, *outputs)]:
@@ -107,11 +117,15 @@ class StoredShapes:
         bound = {position for position, _ in self.bound}
         key = table.header["random"][:1]
         free = [i for i in range(len(table.header["inputs"])) if i not in bound and i not in key]
+        if len(free) != len(self.inputs) + (not self.gpu and not self.unpacked):  # and the block
+            raise ManifestError(f"a program has {len(free)} inputs that are not parameters")
         return free[: len(self.inputs)]
 
     def _memory(self, program: Program) -> np.ndarray:
         """The part of the memory that a program reads: programs that were added later can need more."""
-        return self.memory if self.gpu or not program.inputs else self.memory[: program.inputs[-1].nbytes]
+        return (
+            self.memory if self.gpu or self.unpacked or not program.inputs else self.memory[: program.inputs[-1].nbytes]
+        )
 
 
 def _shapes_of_rows(table: ProgramTable, positions: Sequence[int]) -> Iterator[Shapes]:
@@ -130,7 +144,7 @@ def write_shapes(
         "inputs": [[name, dtype.value] for name, dtype in model.inputs],
         "outputs": [[name, dtype.value] for name, dtype in model.outputs],
         "variants": [variant_to_json(variant) for variant in model.variants],
-        **({"bound": [list(pair) for pair in model.bound]} if model.gpu else {}),
+        **({"bound": [list(pair) for pair in model.bound]} if model.gpu or model.unpacked else {}),
     }
     write_files(folder, fields, machine, {PROGRAM: tables_to_bytes(model.tables), MEMORY: model.memory.data})
 
@@ -148,9 +162,11 @@ def read_folder(folder: str | os.PathLike[str]) -> StoredModel | StoredShapes:
         variants = tuple([variant_from_json(v, len(inputs), len(outputs)) for v in manifest["variants"]])
         tables = tuple(tables_from_bytes(read_file(path / PROGRAM, manifest["files"][PROGRAM])))
         memory = map_memory(path / MEMORY, manifest["files"][MEMORY])
-        model = StoredShapes(text_of(manifest["name"]), inputs, outputs, variants, tables, memory, gpu, bound, path)
-        if not variants or not model.rows:
-            raise ManifestError("there is no program")
+        unpacked = not gpu and "bound" in manifest
+        name = text_of(manifest["name"])
+        model = StoredShapes(name, inputs, outputs, variants, tables, memory, gpu, bound, unpacked, path)
+        if not variants or not all(variant.best() in model.rows for variant in variants):
+            raise ManifestError("there is no program for a variant")
     return model
 
 

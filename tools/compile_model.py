@@ -145,6 +145,8 @@ def _variants(options: argparse.Namespace) -> dict[str, Declared]:
     variants: dict[str, Declared] = {name: {**options.shapes, **shapes} for name, shapes in options.variants.items()}
     if not variants and not is_fixed(options.shapes):
         variants = {"": options.shapes}
+    if options.unpacked and not variants:
+        raise UsageError("--unpacked is for folders of several shapes: pass a range or variants")
     if variants and options.inputs:
         raise UsageError("--input gives one shape of each input: omit it with ranges and variants")
     return variants
@@ -161,7 +163,8 @@ def _stored_shapes(
     model = load_model(files, options.weights)
     for shapes in variants.values():
         require_parameters(model, shapes, options.allow_missing)
-    stored = compile_shapes(model, variants, gpu, "" if gpu is None else gpu_of(gpu).gpu, progress)
+    gpu_name = "" if gpu is None else gpu_of(gpu).gpu
+    stored = compile_shapes(model, variants, gpu, gpu_name, progress, unpacked=options.unpacked)
     if model.weights is DType.F32:
         return stored, None
     types = data_types(model, best_of(next(iter(variants.values()))))

@@ -37,13 +37,21 @@ MOST_DYNAMIC = 32
 
 
 def compile_shapes(
-    model: Model, variants: Mapping[str, Declared], gpu: Target | None, gpu_name: str, progress: Progress
+    model: Model,
+    variants: Mapping[str, Declared],
+    gpu: Target | None,
+    gpu_name: str,
+    progress: Progress,
+    *,
+    unpacked: bool,
 ) -> StoredShapes:
     """The model for all shapes of the variants, for a GPU or for the host, as a folder stores it. UsageError for shapes
-    that the model does not take; ToolError if ranges need too many programs."""
-    compiler = _Compiler(model, gpu, progress)
+    that the model does not take; ToolError if ranges need too many programs. `unpacked`: with parameters as they are,
+    which programs pack in their first runs, as on GPUs."""
+    packs = unpacked or gpu is not None
+    compiler = _Compiler(model, gpu, progress, packs=packs)
     described_variants = [compiler.add(name, declared) for name, declared in variants.items()]
-    bound, memory = lay_out_parameters(parameter_memory(model)) if gpu is not None else ((), compiler.memory.block())
+    bound, memory = lay_out_parameters(parameter_memory(model)) if packs else ((), compiler.memory.block())
     return StoredShapes(
         model.name,
         tuple(zip(model.data_names, compiler.dtypes[0], strict=True)),
@@ -53,17 +61,18 @@ def compile_shapes(
         memory,
         gpu_name,
         bound,
+        unpacked,
     )
 
 
 class _Compiler:
     """Compiles variant after variant, and collects programs, their memory, and the dtypes of inputs and outputs."""
 
-    def __init__(self, model: Model, gpu: Target | None, progress: Progress) -> None:
-        self._model, self._gpu, self._progress = model, gpu, progress
+    def __init__(self, model: Model, gpu: Target | None, progress: Progress, *, packs: bool) -> None:
+        self._model, self._gpu, self._progress, self._packs = model, gpu, progress, packs
         self._dynamic: list[DynamicProgram] = []
         self._seen: set[tuple[Shape, ...]] = set()
-        self.memory = FrozenMemory({} if gpu is not None else parameter_memory(model))
+        self.memory = FrozenMemory({} if packs else parameter_memory(model))
         self.tables = ProgramTables()
         self.dtypes: tuple[tuple[DType, ...], tuple[DType, ...]] = ((), ())
 
@@ -97,7 +106,11 @@ class _Compiler:
         return tuple([t.shape for t in program.results])
 
     def _bound(self, program: Program) -> Program:
-        return self.memory.freeze(program) if self._gpu is None else program
+        if not self._packs:
+            return self.memory.freeze(program)
+        if program.state:
+            raise ToolError(f"{self._model.name} replaces its inputs: omit --unpacked")
+        return program
 
     def _specialised(self, types: Types) -> Program:
         graph, options = model_graph(self._model, types), self._model.options()

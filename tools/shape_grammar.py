@@ -109,6 +109,11 @@ def add_variants(parser: argparse._ActionsContainer) -> None:
         help="other shapes, under a name, for the same folder; SHAPE as for --input-shape, which gives shapes that "
         "all variants have",
     )
+    parser.add_argument(
+        "--unpacked",
+        action="store_true",
+        help="store the parameters of several shapes once as they are: programs pack them in their first runs",
+    )
 
 
 def with_shapes(arguments: list[str]) -> list[str]:

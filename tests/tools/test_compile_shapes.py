@@ -96,6 +96,24 @@ def test_variants_share_their_weights(variants: Path, tmp_path: Path) -> None:
     assert sizes[0] < 1.5 * sizes[1]
 
 
+def test_unpacked_parameters_are_stored_once(mxforge: Any, folder: Path, tmp_path: Path) -> None:
+    """A process packs them; results are those of packed ones."""
+    unpacked = tmp_path / "unpacked"
+    arguments = ("--input-shape", "data=1..4..6,3,32,32", "--unpacked")
+    assert mxforge("compile", FIXTURES / "convnet", "-o", unpacked, *arguments).status == 0
+    assert (unpacked / "memory.bin").stat().st_size < (folder / "memory.bin").stat().st_size
+    models = [mx.load_compiled(f) for f in (folder, unpacked)]
+    for batch in (1, 2, 4, 5):
+        packed, other = (model(image(batch, 3, 32, 32))[0] for model in models)
+        np.testing.assert_array_equal(packed, other)
+    assert mxforge("inspect", unpacked).status == 0
+    manifest = json.loads((unpacked / "manifest.json").read_text())
+    for bound in ([[0, 0]], [[1, 1 << 40]], [[1, -1]], "none"):
+        (unpacked / "manifest.json").write_text(json.dumps(compiled_folder.sealed({**manifest, "bound": bound})))
+        with pytest.raises(CompiledFolderError):
+            mx.load_compiled(unpacked)(image(1, 3, 32, 32))
+
+
 def test_commands_choose_the_shape(mxforge: Any, variants: Path, tmp_path: Path) -> None:
     done = mxforge("inspect", variants)
     assert "compiled for 2 shapes" in done.out and "large  input   data  (3, 3, 40, 40)" in done.out
@@ -145,6 +163,7 @@ def test_extents_that_have_to_agree(mxforge: Any, tmp_path: Path) -> None:
         (("--variant", "a", "data=1,3,32,32", "--variant", "a", "data=2,3,32,32"), "two variants 'a'"),
         (("--variant", "data=1,3,32,32"), "pass a name and shapes"),
         (("--variant", "a", "data=1..3,3,32,32", "--input", "x.npy"), "omit it with ranges and variants"),
+        (("--input-shape", "data=1,3,32,32", "--unpacked"), "for folders of several shapes"),
         (("--variant", "a", "dat=1..3,3,32,32"), "Did you mean 'data'"),
     ],
 )
