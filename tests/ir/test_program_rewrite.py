@@ -91,11 +91,17 @@ def test_preparation_has_the_prepared_memory_as_its_output() -> None:
 
 def test_parameters_are_bound_to_a_block() -> None:
     block = TensorType((192,), DType.U8)
-    made = bind(SCALE, {1}, {(PREPARED, 0): 0, (CONSTANT, 0): 64, (IN, 1): 128}, block)
+    offsets = {(PREPARED, 0): 0, (CONSTANT, 0): 64, (IN, 1): 128}
+
+    def moved(place: Place) -> int | None:
+        offset = offsets.get((place.space, place.index))
+        return None if offset is None else offset + place.offset
+
+    made = bind(SCALE, {1}, moved, block)
     assert text(made) == ["scale: k_mul input0+0 input1+4 input1+72 arena+0 output0+0"]
     assert made.inputs == (ROW, block) and not made.parameters and not made.constants
     with pytest.raises(ValueError, match=r"replaces its parameters \[1\]"):
-        bind(replace(SCALE, state=(1,)), {1}, {}, block)
+        bind(replace(SCALE, state=(1,)), {1}, lambda place: None, block)
 
 
 def test_values_of_a_sequence_are_in_the_arena_or_in_outputs() -> None:
