@@ -349,7 +349,8 @@ class Executor:
             **kwargs: Shapes by argument name.
         """
         symbol = self._symbol
-        shapes, _, states = symbol.infer_shape(**kwargs)
+        known = self.function.shapes_for(kwargs)
+        shapes, states = symbol.infer_shape(**kwargs)[::2] if known is None else known
         if shapes is None or states is None:
             raise ValueError("Insufficient argument shapes provided.")
         names = symbol.list_arguments()

@@ -26,6 +26,7 @@ from ..tracebacks import cause_of
 from .flags import FunctionFlags
 from .kept_operators import KeptOperators
 from .node import SymNode, depth_first
+from .shape_function import ShapeFunction
 from .stored_symbols import StoredSymbol, read_stored, store, symbol_key
 from .to_graph import symbol_to_graph
 
@@ -63,6 +64,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         self._steps: dict[bool, StepwiseSpecialization] = {}
         self._families: Cache[Hashable, ShapeFamily] = Cache("families of signatures", SIGNATURES)
         self.kept_operators: dict[SymNode, KeptOperators] = {}
+        self.shapes_for = ShapeFunction(symbol)
         self._calls_python: bool | None = None
 
     @property

@@ -13,6 +13,7 @@ import pytest
 from mxforge import autograd, gluon, nd
 from mxforge.codegen import driver
 from mxforge.frontend.gluon import nn
+from mxforge.frontend.symbol import network
 from mxforge.ir.caches import clear_caches
 from mxforge.runtime import compile
 from mxforge.runtime.cache import DiskCache
@@ -287,3 +288,22 @@ def test_an_interrupted_compilation_leaves_nothing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(driver, "compile_steps", original)
     for n in (6, 7):
         assert_close(step(net, rows(n)), step(other, rows(n)))
+
+
+def test_reshapes_of_an_executor_infer_shapes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = softmax_network().simple_bind(mx.cpu(), data=(9, 12), softmax_label=(9,))
+    for n in (4, 5):
+        executor.reshape(data=(n, 12), softmax_label=(n,))
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("infers shapes")
+
+    monkeypatch.setattr(network.Network, "infer", refuse)
+    reshaped = executor.reshape(data=(6, 12), softmax_label=(6,))
+    assert {n: a.shape for n, a in reshaped.arg_dict.items()} == {
+        **{n: a.shape for n, a in executor.arg_dict.items()},
+        "data": (6, 12),
+        "softmax_label": (6,),
+    }
+    with pytest.raises(mx.MXNetError, match="Shape of unspecified arg first_weight changed"):
+        executor.reshape(data=(6, 11), softmax_label=(6,))
