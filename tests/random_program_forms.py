@@ -55,7 +55,7 @@ def _check_resized(program: Program, mode: str) -> None:
     block.hybridize()
     programs = [program, *program.resized] if program.resized else []
     ways: dict[str, Callable[[Program], Results]] = {"hybridized": lambda p: results(block, p.inputs)}
-    if program.seed % 3 == 0:
+    if program.seed % 3 == 0 and all(map(_runs, programs)):
         ways["eager"] = eager
     for way, run in ways.items():
         found = [run(p) for p in programs]
@@ -63,6 +63,15 @@ def _check_resized(program: Program, mode: str) -> None:
             name = f"{way}, shapes {[x.shape for x in p.inputs]}{mode}"
             compare(p, name, first)
             same_bits(name, first, run(p))
+
+
+def _runs(program: Program) -> bool:
+    """False if a step that no output depends on refuses these extents: an eager program runs it too."""
+    try:
+        eager(program)
+    except mx.MXNetError:
+        return False
+    return True
 
 
 def forms(program: Program) -> list[tuple[str, Form]]:

@@ -37,9 +37,9 @@ class ShapeFunction:
             self._known[key] = []
             return None
         for evaluate in known:
-            found = evaluate(*extents)
-            if found is not None:
-                return found
+            inferred = evaluate(*extents)
+            if inferred is not None:
+                return inferred
         if len(known) < _REMEMBERED:
             known += self._traced(shapes)
         return None
