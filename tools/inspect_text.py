@@ -29,7 +29,7 @@ def _head(report: InspectReport) -> Iterator[str]:
 def _variants(report: InspectReport) -> Iterator[str]:
     if not report.variants:
         return
-    yield f"  compiled for {report.shapes} shapes"
+    yield f"  compiled for {counted(report.shapes, 'shape', 'shapes')}"
     for variant in report.variants:
         head = f"    {variant.name}  " if variant.name else "    "
         for kind, ranges in (("input", variant.inputs), ("output", variant.outputs)):

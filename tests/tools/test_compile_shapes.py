@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,15 @@ def test_results_of_the_best_shape_are_those_of_its_own_folder(folder: Path, tmp
 def test_shapes_outside_a_range(folder: Path, shape: tuple[int, ...], text: str) -> None:
     with pytest.raises(MXNetError, match=text):
         mx.load_compiled(folder)(np.zeros(shape, np.float32))
+
+
+def test_threads_that_meet_new_shapes_together(folder: Path) -> None:
+    model = mx.load_compiled(folder)
+    batches = (1, 2, 3, 5) * 4
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda batch: model(image(batch, 3, 32, 32))[0], batches))
+    for batch, result in zip(batches, results, strict=True):
+        np.testing.assert_array_equal(result, model(image(batch, 3, 32, 32))[0])
 
 
 def test_variants_share_their_weights(variants: Path, tmp_path: Path) -> None:
