@@ -11,9 +11,11 @@ of a loop is a nested graph, stored in a field of its op.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
+from itertools import chain
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -177,6 +179,11 @@ class Graph:
             for v in node.outputs:
                 users[v] = []
         return users
+
+    def read_once(self) -> set[Value]:
+        """The values with one user that are no outputs."""
+        reads = Counter(chain.from_iterable([node.inputs for node in self.nodes]))
+        return {v for v, count in reads.items() if count == 1}.difference(self.outputs)
 
     def names(self) -> tuple[str, ...]:
         """The distinct non-empty names of inputs and nodes, including nested graphs, in order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from .graph import Graph, GraphBuilder, Node, Value
 from .symbolic import without_guards
@@ -52,6 +52,20 @@ def keep(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Node:
     return kept
 
 
+def repeat(b: GraphBuilder, nodes: Iterable[Node], new: dict[Value, Value]) -> None:
+    """Add nodes to a graph on other operands. `new` has the new operands of values from outside, and receives the new
+    results. Types are inferred only where operands have other types."""
+    for node in nodes:
+        operands = tuple([new[v] for v in node.inputs])
+        if _have_types(operands, node.inputs):
+            types = [v.type for v in node.outputs]
+            copy = Node(node.op, operands, types, node.name or b.origin, node.location or b.location)
+            b.append(copy)
+        else:
+            copy = b.node(node.op, *operands, name=node.name, location=node.location)
+        new.update(zip(node.outputs, copy.outputs, strict=True))
+
+
 def _have_types(operands: Sequence[Value], others: Sequence[Value]) -> bool:
     with without_guards():
-        return all([v is w or v.type == w.type for v, w in zip(operands, others, strict=True)])
+        return all([v.type is w.type or v.type == w.type for v, w in zip(operands, others, strict=True)])

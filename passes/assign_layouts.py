@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 from ..ir.dialects.core import Concat, Conv, ConvWeightGradient, Relayout, SelectAndScatter
 from ..ir.graph import Graph, GraphBuilder, Node, Value
@@ -74,7 +75,8 @@ class _Chooser:
         self.graph, self.blocked = graph, blocked
         self.choices = {node: choices_of(node, blocked) for node in graph.nodes}
         self.chosen: dict[Node, Choice] = {}
-        self.readers = {v: {ROWS: 0, BLOCKS: 0} for v in graph.users()}  # number of readers by required format
+        values = chain(graph.inputs, *(node.outputs for node in graph.nodes))
+        self.readers = {v: {ROWS: 0, BLOCKS: 0} for v in values}  # number of readers by required format
         for i, value in enumerate(graph.outputs):
             self.readers[value][ROWS] += i not in graph.private
         self.excess: dict[Value, int] = {}  # estimated cost in blocks minus cost in rows

@@ -37,7 +37,7 @@ class _Exchange:
     """The rule; `single` are the values of the old graph with one use."""
 
     def __init__(self, graph: Graph) -> None:
-        self.single = {v for v, users in graph.users().items() if len(users) == 1} - set(graph.outputs)
+        self.single = graph.read_once()
 
     def rule(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
         assert isinstance(b, CoreBuilder)

@@ -35,7 +35,7 @@ class _Folder:
 
     def __init__(self, graph: Graph) -> None:
         self.prepared = {graph.inputs[i] for i in graph.parameters}
-        self.single = {v for v, users in graph.users().items() if len(users) == 1} - set(graph.outputs)
+        self.single = graph.read_once()
         self.sole: set[Value] = set()  # new values that replace an old value with one use
 
     def rule(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..ir.dialects.core import CoreBuilder, Dot, Pointwise, Scan, without_dead_nodes
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.lazy_dataclass import dataclass
-from ..ir.rewrite import Replacement, rebuild
+from ..ir.rewrite import Replacement, rebuild, repeat
 from ..ir.scalar import ScalarOp
 from .manager import Context, Pass
 from .simplify import splat
@@ -113,9 +113,7 @@ class _Loop:
         b = CoreBuilder(body.name)
         new = {v: b.input(v.type, v.name) for i, v in enumerate(body.inputs) if i not in self.sums}
         outputs = (*(body.outputs[i] for i in self.kept), *self.stacked)
-        for node in without_dead_nodes(replace(body, outputs=outputs)).nodes:
-            copy = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
-            new.update(zip(node.outputs, copy.outputs, strict=True))
+        repeat(b, without_dead_nodes(replace(body, outputs=outputs)).nodes, new)
         return b.build([new[v] for v in outputs])
 
     def _product(self, dot: Dot, x: Value, y: Value) -> Value:

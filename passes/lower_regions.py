@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..ir.dialects.core import Cond, Fused, Relayout, Scan, While
 from ..ir.graph import Graph, GraphBuilder, Node, Op, Value
 from ..ir.lazy_dataclass import dataclass
-from ..ir.rewrite import Replacement, rebuild
+from ..ir.rewrite import Replacement, rebuild, repeat
 from ..ir.target import BlockedLayout
 from ..ir.types import Layout, TensorType
 from .manager import Context, Pass, run_passes
@@ -96,9 +96,7 @@ def _with_layouts(body: Graph, layouts: Mapping[int, Layout]) -> Graph:
     for i, value in enumerate(body.inputs):
         input = b.input(value.type.with_layout(layouts.get(i)), value.name, parameter=i in body.parameters)
         new[value] = _as(b, input, None)
-    for node in body.nodes:
-        copy = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
-        new.update(zip(node.outputs, copy.outputs, strict=True))
+    repeat(b, body.nodes, new)
     return replace(b.build([new[v] for v in body.outputs]), private=frozenset(layouts))
 
 

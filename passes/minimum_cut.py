@@ -12,7 +12,7 @@ separately.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 V = TypeVar("V", bound=Hashable)
@@ -115,42 +115,40 @@ class _Flow:
         level = [-1] * len(self.edges)
         level[self.source] = 0
         queue = [self.source]
+        edges, target, left = self.edges, self.target, self.left
         for vertex in queue:
-            for e in self._open(self.edges[vertex]):
-                if level[self.target[e]] < 0:
-                    level[self.target[e]] = level[vertex] + 1
-                    queue.append(self.target[e])
+            following = level[vertex] + 1
+            for e in edges[vertex]:
+                if left[e] and level[target[e]] < 0:
+                    level[target[e]] = following
+                    queue.append(target[e])
         return level
-
-    def _open(self, edges: Iterable[int]) -> Iterator[int]:
-        return (e for e in edges if self.left[e])
 
     def _block(self, level: Sequence[int]) -> None:
         """Send flow along paths of increasing level until none is left."""
+        target, left, sink = self.target, self.left, self.sink
         following = [0] * len(self.edges)  # the next edge of each vertex to try
         path: list[int] = []
         vertex = self.source
         while True:
-            if vertex == self.sink:
-                amount = min(self.left[e] for e in path)
+            if vertex == sink:
+                amount = min([left[e] for e in path])
                 for e in path:
-                    self.left[e] -= amount
-                    self.left[e ^ 1] += amount
-                full = next(i for i, e in enumerate(path) if not self.left[e])
-                vertex = self.target[path[full] ^ 1]
+                    left[e] -= amount
+                    left[e ^ 1] += amount
+                full = next(i for i, e in enumerate(path) if not left[e])
+                vertex = target[path[full] ^ 1]
                 del path[full:]
                 continue
-            edges = self.edges[vertex]
-            while following[vertex] < len(edges):
-                e = edges[following[vertex]]
-                if self.left[e] and level[self.target[e]] == level[vertex] + 1:
-                    break
-                following[vertex] += 1
-            if following[vertex] < len(edges):
-                path.append(edges[following[vertex]])
-                vertex = self.target[path[-1]]
+            edges, above, k = self.edges[vertex], level[vertex] + 1, following[vertex]
+            while k < len(edges) and not (left[edges[k]] and level[target[edges[k]]] == above):
+                k += 1
+            following[vertex] = k
+            if k < len(edges):
+                path.append(edges[k])
+                vertex = target[edges[k]]
             elif not path:
                 return
             else:  # a dead end: go back, and do not come here again
-                vertex = self.target[path.pop() ^ 1]
+                vertex = target[path.pop() ^ 1]
                 following[vertex] += 1

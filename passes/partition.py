@@ -16,6 +16,7 @@ from itertools import chain
 from ..ir.dialects.core import Constant, without_dead_nodes
 from ..ir.dialects.core.split import Source, Split
 from ..ir.graph import Graph, GraphBuilder, Node, Value
+from ..ir.rewrite import repeat
 from ..ir.symbolic import typical
 from .minimum_cut import MinimumCut
 from .recompute_cost import has_own_kernel, keeping_cost, moves_only, reads_memory, recomputing_cost
@@ -248,8 +249,6 @@ def _backward(graph: _Joint, order: Sequence[Node], read: Sequence[Value], resid
         parameter = source.is_input and source.position in graph.graph.parameters
         new[value] = b.input(value.type, value.name, parameter=parameter)
     new.update({v: b.input(v.type, v.name) for v in graph.cotangents})
-    for node in order:
-        copy = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
-        new.update(zip(node.outputs, copy.outputs, strict=True))
+    repeat(b, order, new)
     b.updates = tuple(new[graph.inputs[i]].index for i in graph.updated_late)
     return b.build([new[v] for v in graph.results])

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...graph import Graph, Value
+from ...rewrite import repeat
 from ...scalar import ReduceOp
 from ...symbolic import is_symbolic
 from ...types import DType, Layout, Shape, TensorType
@@ -412,7 +413,5 @@ class CoreBuilder(ScalarMethods):
     def inline(self, graph: Graph, operands: Sequence[Value]) -> list[Value]:
         """The graph's outputs; its nodes are repeated here with these operands."""
         new = dict(zip(graph.inputs, operands, strict=True))
-        for node in graph.nodes:
-            copy = self.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
-            new.update(zip(node.outputs, copy.outputs, strict=True))
+        repeat(self, graph.nodes, new)
         return [new[v] for v in graph.outputs]
