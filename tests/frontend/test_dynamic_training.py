@@ -222,7 +222,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], Callable[[int], tuple[int, ...]]]] 
     ),
     "pooling": (
         lambda x: nd.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max"),
-        lambda n: (2, 3, n + 8, 2 * n + 7),
+        lambda n: (2, 3, n + 20, 2 * n + 41),
     ),
     "sort": (lambda x: nd.sort(x) * x, lambda n: (n, n + 5)),
     "two coordinates": (
