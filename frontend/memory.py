@@ -10,7 +10,7 @@ from ..runtime.errors import raise_as
 from ..runtime.memory_limit import require_memory
 from .base_errors import MXNetError
 
-__all__ = ["OutOfMemory", "allocate", "require_room"]
+__all__ = ["OutOfMemory", "allocate", "allocate_zeroed", "require_room"]
 
 
 class OutOfMemory(MXNetError, MemoryError):
@@ -23,7 +23,7 @@ class OutOfMemory(MXNetError, MemoryError):
 
 raise_as(memory=OutOfMemory)
 
-allocate = HOST.allocate
+allocate, allocate_zeroed = HOST.allocate, HOST.allocate_zeroed
 
 
 def require_room(shape: tuple[int, ...], dtype: DType) -> None:

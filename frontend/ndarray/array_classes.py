@@ -12,7 +12,7 @@ from ...ir.caches import Cache
 from ...ir.types import DType
 from ...runtime.storage import Storage
 from ..context import GPU, Context, device_of
-from ..memory import OutOfMemory, allocate
+from ..memory import OutOfMemory, allocate, allocate_zeroed
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -67,6 +67,17 @@ def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArr
     try:
         nbytes = prod(shape) * dtype.itemsize
         storage = allocate(nbytes) if context.device_typeid != GPU else device_of(context).allocate(nbytes)
+    except OutOfMemory as error:
+        raise error.of(f"an array of shape {shape} and dtype {dtype.value}") from None
+    return array_at(storage, storage.address, shape, dtype, context)
+
+
+def zero_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
+    """As `empty_array`, of zeros. The system maps pages of a large array when they are first written."""
+    try:
+        nbytes = prod(shape) * dtype.itemsize
+        on_host = context.device_typeid != GPU
+        storage = allocate_zeroed(nbytes) if on_host else device_of(context).allocate_zeroed(nbytes)
     except OutOfMemory as error:
         raise error.of(f"an array of shape {shape} and dtype {dtype.value}") from None
     return array_at(storage, storage.address, shape, dtype, context)

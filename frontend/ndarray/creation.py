@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..dtypes import dtype_of, numbers_of, to_memory
 from ..memory import require_room
 from ..shapes import is_known
 from . import _internal, op
-from .array_classes import array_class, empty_array
+from .array_classes import array_class, empty_array, zero_array
 from .eager import invoke, operator_named
 
 if TYPE_CHECKING:
@@ -51,11 +50,16 @@ def _new(extents: tuple[int, ...], ctx: Context | None, dtype: Any) -> NDArray:
     return empty_array(extents, dtype_of(dtype), usable(ctx))
 
 
-def _of_known(extents: tuple[int, ...], ctx: Context | None, dtype: Any) -> NDArray:
-    """An array with uninitialized elements. MXNetError for a shape that is not known."""
+def _of_known(
+    extents: tuple[int, ...],
+    ctx: Context | None,
+    dtype: Any,
+    make: Callable[[tuple[int, ...], DType, Context], NDArray] = empty_array,
+) -> NDArray:
+    """An array of `make`: with uninitialized elements, or of zeros. MXNetError for a shape that is not known."""
     if not is_known(extents):
         raise MXNetError(f"cannot create an array of shape {extents}: every extent must be known, and at least 1")
-    return empty_array(extents, dtype_of(dtype), usable(ctx))
+    return make(extents, dtype_of(dtype), usable(ctx))
 
 
 def _declared(shape: Any) -> tuple[int, ...]:
@@ -76,12 +80,7 @@ def empty(shape: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
 
 def zeros(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """A dense array of zeros."""
-    result = _of_known(_declared(shape), ctx, dtype)
-    try:
-        ctypes.memset(result._address, 0, result._nbytes())
-    except ctypes.ArgumentError:  # an address of another device
-        result._clear()
-    return _given_out(result, kwargs)
+    return _given_out(_of_known(_declared(shape), ctx, dtype, zero_array), kwargs)
 
 
 def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:

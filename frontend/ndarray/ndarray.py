@@ -19,7 +19,7 @@ from ..context import Context, as_context, device_of, usable
 from ..dtypes import dtype_name, dtype_of, from_memory, numpy_type, to_memory
 from . import op
 from .arithmetic import Arithmetic
-from .array_classes import array_at, empty_array, register_array_class  # noqa: F401
+from .array_classes import array_at, empty_array, register_array_class, zero_array  # noqa: F401
 from .casting import tostype, write
 from .dlpack import exported, to_dlpack
 from .eager import invoke, operator_named
@@ -454,8 +454,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
 
 def _zeros(shape: tuple[int, ...], dtype: DType, context: Context, stype: str) -> NDArray:
-    zeros = empty_array(shape, dtype, context)
-    zeros._clear()
+    zeros = zero_array(shape, dtype, context)
     return zeros if stype == "default" else tostype(zeros, stype)
 
 

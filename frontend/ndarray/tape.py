@@ -23,7 +23,7 @@ from ...runtime.random_keys import key_in_memory
 from ...runtime.writes import written
 from ..base import MXNetError
 from ..tracebacks import cause_of
-from .array_classes import array_at, empty_array
+from .array_classes import array_at, empty_array, zero_array
 from .row_sums import row_sum
 
 if TYPE_CHECKING:
@@ -417,9 +417,7 @@ def execute(
 
 def zeros_of(type: TensorType, context: Context) -> NDArray:
     """A new array of zeros."""
-    array = empty_array(type.shape, type.dtype, context)
-    array._clear()
-    return array
+    return zero_array(type.shape, type.dtype, context)
 
 
 # -- the backward pass
