@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from warnings import warn
 
 from ...ir.bounds import Within
@@ -22,7 +22,9 @@ from .kernel_code import MOST_COUNTERS
 from .memory_order import in_memory_order
 from .operands import find_contraction
 from .schedule import TritonSchedule, power_of_two, schedule_triton
-from .target import GpuTarget
+
+if TYPE_CHECKING:
+    from .target import GpuTarget
 
 Block = Annotated[int, Within(0, 1 << 17)]
 _LEAST, _MOST = 16, 256
