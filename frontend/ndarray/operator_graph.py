@@ -25,25 +25,19 @@ def eager_options(training: bool = False) -> Options:
 
 
 def operator_graph(
-    operator: Operator, types: tuple[TensorType, ...], training: bool, own_gradients: bool = False
+    operator: Operator, types: Sequence[TensorType], training: bool, own_gradients: bool = False
 ) -> tuple[Graph, bool]:
     """The core graph of an operator, and whether it depends on the mode. The outputs are the visible ones, then the new
     values of the states. A graph that is differentiated requires `own_gradients`."""
-    from .observer import ObservingBuilder
-
     names = operator.input_names(len(types))
     if len(names) != len(types):
         raise MXNetError(
             f"{operator.mx_name()} takes {len(names)} array{'s' * (len(names) != 1)} ({', '.join(names)}), "
             f"got {len(types)}"
         )
-    b = ObservingBuilder(operator.mx_name(), training=training, own_gradients=own_gradients)
     try:
-        inputs = [b.input(t, name) for t, name in zip(types, names, strict=True)]
-        b.scalar_inputs(operator)
-        outputs = operator.results(b, *inputs)
-        return b.build(outputs[: operator.visible_outputs]), b.asked
-    except (TypeError, ValueError, IndexError, NotImplementedError, GraphError) as error:
+        return _build(operator, types, training, own_gradients)
+    except _MISFITS as error:
         raise MXNetError(refusal(operator, types, error)) from cause_of(error)
 
 
@@ -51,9 +45,22 @@ def symbolic_graph(operator: Operator, types: Sequence[TensorType], training: bo
     """The graph of `operator_graph` for operands whose extents can be symbolic. GraphError if they do not fit, or if
     the operator computes tables of their extents."""
     try:
-        return operator_graph(operator, tuple(types), training, own_gradients)[0]
-    except (MXNetError, AttributeError) as error:  # what NumPy raises for symbolic numbers
+        return _build(operator, types, training, own_gradients)[0]
+    except (*_MISFITS, AttributeError) as error:  # the last one is what NumPy raises for symbolic numbers
         raise GraphError(str(error)) from cause_of(error)
+
+
+_MISFITS = TypeError, ValueError, IndexError, NotImplementedError, GraphError
+
+
+def _build(operator: Operator, types: Sequence[TensorType], training: bool, own_gradients: bool) -> tuple[Graph, bool]:
+    from .observer import ObservingBuilder
+
+    b = ObservingBuilder(operator.mx_name(), training=training, own_gradients=own_gradients)
+    inputs = [b.input(t, name) for t, name in zip(types, operator.input_names(len(types)), strict=True)]
+    b.scalar_inputs(operator)
+    outputs = operator.results(b, *inputs)
+    return b.build(outputs[: operator.visible_outputs]), b.asked
 
 
 def refusal(operator: Operator, types: Sequence[TensorType], reason: object) -> str:
