@@ -202,8 +202,9 @@ class _Joining:
         first = [self._number(f"first{number}_{k}", start) for k, start in enumerate(starts)]
         self._choose(indent, number, first, chosen, 0, len(positions))
         begin = first[0] if len(positions) == 1 else f"first{number}"
-        constants = [f"{name}={value!r}" for name, value in part.constants]
-        call = ", ".join((f"{NUMBER} - {begin}", *columns, *constants))
+        named = zip([name for name, _ in part.signature], columns, strict=True)  # constants can be between them
+        arguments = [*named, *((name, repr(value)) for name, value in part.constants)]
+        call = ", ".join((f"{NUMBER} - {begin}", *(f"{name}={value}" for name, value in arguments)))
         self.lines.append(f"{indent}{function}({call})")
 
     def _columns(self, number: int, part: Part, positions: Sequence[int]) -> tuple[list[str], dict[str, list[str]]]:

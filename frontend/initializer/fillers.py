@@ -99,7 +99,7 @@ def _fill(distribution: str, first: float, second: float, arr: NDArray) -> None:
     arrays of all shapes share."""
     from .. import random
 
-    flat = arr.reshape((-1,)) if arr.size else arr
+    flat = arr.reshape((-1,)) if arr.stype == "default" and arr.size else arr
     getattr(random, distribution)(float(first), float(second), flat.shape, out=flat)
 
 
