@@ -140,6 +140,12 @@ class Target(Capabilities, Protocol):
 class DynamicTarget(Target, Protocol):
     """A target whose programs share code for any shapes."""
 
+    @property
+    def compiles_fast(self) -> bool:
+        """True if the program of one operator takes milliseconds to compile: then eager operators have programs for any
+        shapes."""
+        ...
+
     def share(self, symbols: Iterable[str], code: bytes) -> None:
         """Let programs that are compiled from now on use an object, which defines these symbols."""
         ...

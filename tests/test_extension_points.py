@@ -76,7 +76,7 @@ def test_a_device_is_a_folder_and_a_line() -> None:
             ),
         ),
         ("mlir", ("runtime/host/device.py", "runtime/stablehlo.py", "frontend/mlir.py")),
-        ("triton", ("runtime/cuda/",)),
+        ("triton", ("runtime/cuda/", "runtime/host/tuning_file.py", "tools/profile/", "tools/tune/")),
     ],
 )
 def test_a_target_is_a_folder(target: str, allowed: tuple[str, ...]) -> None:

@@ -97,6 +97,11 @@ class CpuTarget(Cpu):
         """This CPU without tuned schedules, on which code for any shape does not depend."""
         return self.untuned
 
+    @property
+    def compiles_fast(self) -> bool:
+        """See `DynamicTarget`."""
+        return True
+
     def share(self, symbols: Iterable[str], code: bytes) -> None:
         share_code(symbols, self, code)
 

@@ -121,6 +121,11 @@ class GpuTarget(Gpu):
         """This GPU without tuned schedules, on which code for any shape does not depend."""
         return self.untuned
 
+    @property
+    def compiles_fast(self) -> bool:
+        """False: Triton takes a second for a kernel."""
+        return False
+
     def share(self, symbols: Iterable[str], code: bytes) -> None:
         """Nothing to do: programs find the code of kernels by their text in the store (`Context.kernels`)."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ir.caches import Cache
 from ...ir.graph import Effect, GraphError
 from ...ir.once import once
 from ...ir.types import TensorType
@@ -56,18 +57,18 @@ class OperatorFunction(Function["OperatorSpecialization"]):
         super().__init__("operators", SIGNATURES)
         self.operator = operator
         self.name = name or operator.mx_name()
-        self._first: dict[Any, OperatorSpecialization] = {}
+        self._first: Cache[Any, OperatorSpecialization] = Cache("families of operators", SIGNATURES)
 
     def specialise(
         self, types: tuple[TensorType, ...], training: bool, device: Device = HOST
     ) -> OperatorSpecialization:
         """The first signature of a family is compiled for its shapes; the others run programs for any shapes."""
         key = (training, device, *self._kinds(types))
-        first = self._first.get(key)
+        first = self._first.find(key)
         if first is not None and first.signature != (types, training) and first.family is not None:
             return OperatorSpecialization(self, types, training, device, first)
         specialization = OperatorSpecialization(self, types, training, device)
-        self._first.setdefault(key, specialization)
+        self._first.add(key, specialization)
         return specialization
 
     def computation(self, types: tuple[TensorType, ...], training: bool, own_gradients: bool = False) -> Computation:
@@ -239,7 +240,10 @@ class OperatorSpecialization(LazySpecialization):
         from ...runtime.shape_family import ShapeFamily
 
         types, _ = self.signature
-        if self.device is not HOST or not any(t.shape for t in types) or Effect.PYTHON in self.operator.effects():
+        target = self.device.target.dynamic
+        if target is None or not target.compiles_fast:
+            return None
+        if not any(t.shape for t in types) or Effect.PYTHON in self.operator.effects():
             return None
         return ShapeFamily(self.name, types, self.layers, self.device)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ...codegen.driver import compile_steps
 from ...codegen.triton.describe import described
-from ...ir.program import Copy, Fill, Program
+from ...ir.program import Launch, Program
 from ...runtime.host.tuning import tuned_target
 from ..contexts import gpu_of, refuse_of_cpus
 from ..errors import UsageError
@@ -74,7 +74,7 @@ def seconds_by_bound(steps: Sequence[EstimatedStep]) -> dict[str, float]:
 
 def _launch(program: Program, estimated: EstimatedStep) -> EstimatedLaunch:
     step, estimate = estimated.step, estimated.estimate
-    moves = isinstance(step, Copy | Fill)
+    moves = not isinstance(step, Launch)
     return EstimatedLaunch(
         name="" if moves else program.label(step),
         kind=type(step).__name__.lower() if moves else step.kind,

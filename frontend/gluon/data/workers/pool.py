@@ -50,7 +50,7 @@ class Result:
         self._answer: Callable[[], Any] | None = None
 
     def __del__(self) -> None:
-        if self._answer is None:
+        if getattr(self, "_answer", self) is None:  # without the attribute the constructor was interrupted
             self._pool.forget(self._number)
 
     def ready(self) -> bool:
