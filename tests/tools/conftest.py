@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 from mxforge.ir.settings import settings
+from mxforge.runtime.cache import DiskCache
+from mxforge.runtime.devices import HOST
+from mxforge.runtime.host import tuning
 from mxforge.runtime.host.threads import get_num_threads, set_num_threads
 from mxforge.tools.main import main
 
@@ -46,6 +49,18 @@ def mxforge(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     os.environ.update(before)
     settings.cache_clear()
     set_num_threads(threads)
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DiskCache]:
+    """A disk cache for tuned schedules: those that a test stores change the code of no other test."""
+    monkeypatch.setenv("MXFORGE_CACHE", "1")
+    cache = DiskCache(tmp_path / "cache", enabled=True)
+    monkeypatch.setattr(tuning, "default_cache", lambda: cache)
+    HOST.refresh()
+    yield cache
+    monkeypatch.undo()
+    HOST.refresh()
 
 
 @pytest.fixture

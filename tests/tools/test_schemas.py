@@ -69,6 +69,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("case", COMMANDS)
 def test_output_is_valid(
     mxforge: Any, convnet: Path, compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from mxforge.runtime.cache import DiskCache
 from mxforge.runtime.devices import HOST
-from mxforge.runtime.host import tuning
 from mxforge.runtime.host.tuning import identity, read_tables, stored_entries, write_tables
 from mxforge.tools.tune import search
 from mxforge.tools.tune.report import changes
@@ -22,15 +21,7 @@ from mxforge.tools.tune.trial import Trial
 SHAPE = ("--input-shape", "data=2,3,32,32")
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DiskCache]:
-    monkeypatch.setenv("MXFORGE_CACHE", "1")
-    cache = DiskCache(tmp_path / "cache", enabled=True)
-    monkeypatch.setattr(tuning, "default_cache", lambda: cache)
-    HOST.refresh()
-    yield cache
-    monkeypatch.undo()
-    HOST.refresh()
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 class Clock:
