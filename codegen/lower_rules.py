@@ -271,7 +271,8 @@ def _conv(low: Region, node: Node, index: Index) -> Expr:
     op = node.op
     if op.batch_groups != 1:
         raise GraphError(f"{node.describe()}: groups of the batch have no kernel on this target")
-    channel, *taps = low.new_axes(w.type.shape[1:])
+    window = [int(n) for n in w.type.shape[2:]]  # code has a plain number of taps
+    channel, *taps = low.new_axes((w.type.shape[1], *window))
     batch, out, *space = index
     assert isinstance(out, Affine)
     windows = _windows(op, x.type.shape[2:], _axes(tuple(space)), taps)

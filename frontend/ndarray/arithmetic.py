@@ -69,7 +69,7 @@ def _slow(name: str, x: Any, y: Any) -> NDArray:
         return apply_bound(bound, (x, y))
     operands, (x, y) = (x, y), on_one_device((x, y))
     specialization = bound.specialization((x, y))
-    if not hooks.intercepted and specialization.returns:
+    if not hooks.intercepted and specialization.repeats():
         key = x._dtype, x._shape, y._dtype, y._shape
         remember(
             _table(name), key, specialization.device, lambda: _with_numbers(operands, (x, y), specialization.fast())
@@ -234,7 +234,7 @@ def _unary(bound: Callable[[], BoundOperator], python_name: str, doc: str) -> Ca
         if hooks.converter is not None:
             (x,), _ = hooks.converter(type(bound().operator), [x], {})
         specialization = bound().specialization((x,))
-        if not hooks.intercepted and specialization.returns:
+        if not hooks.intercepted and specialization.repeats():
             remember(table, (x._dtype, x._shape), specialization.device, specialization.fast)
         return specialization.call((x,))
 

@@ -137,7 +137,7 @@ class _Calls:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], count: int, specialization: OperatorSpecialization
     ) -> None:
         """Cache the fast path of a call whose first `count` arguments are its arrays."""
-        if hooks.intercepted or not specialization.returns:
+        if hooks.intercepted or not specialization.repeats():
             return
         try:
             key = _key_of(args, kwargs)

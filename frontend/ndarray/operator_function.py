@@ -165,10 +165,9 @@ class OperatorSpecialization(LazySpecialization):
         except GraphError as error:
             raise MXNetError(refusal(self.operator, types, error)) from cause_of(error)
 
-    @property
-    def returns(self) -> bool:
-        """False in the first call of a further signature of a family, whose shapes may not return: then a fast path
-        would take longer than the call."""
+    def repeats(self) -> bool:
+        """Count a call. False for the first one of a further signature of a family, whose shapes may not return: a fast
+        path would take longer than the call."""
         self._calls += 1
         return self._first is None or self._calls > 1
 

@@ -57,7 +57,7 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
         if about_storage(bound.operator, arrays, out):
             return apply_bound(bound, arrays, out, context)
         specialization = bound.specialization(arrays, out, context)
-        if specialization.returns and not specialization.modal and len(arrays) == len(args) and not are_calls_seen():
+        if specialization.repeats() and not specialization.modal and len(arrays) == len(args) and not are_calls_seen():
             _remember(known, args, kwargs, scalars, bound.operator, specialization)
         return specialization.call(arrays, out, context, bound.scalars)
 

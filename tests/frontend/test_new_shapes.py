@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import mxforge as mx
 import numpy as np
@@ -133,6 +134,30 @@ def test_the_third_shape_compiles_nothing(name: str) -> None:
     for x, result in zip(images, found, strict=True):
         np.testing.assert_allclose(call(nd.array(x)).asnumpy(), result, 1e-5, 1e-5)
         clear_caches()
+
+
+class ByWeights(mx.gluon.HybridBlock):
+    """A convolution whose weights are an input, not a parameter."""
+
+    def hybrid_forward(self, F: Any, x: Any, w: Any) -> Any:
+        return F.Convolution(x, w, no_bias=True, kernel=(3, 3), num_filter=40)
+
+
+def test_a_network_convolves_images_of_any_size_with_weights_that_are_an_input() -> None:
+    network = ByWeights()
+    network.hybridize()
+    for shape in IMAGES:
+        x, gradients = nd.array(np.random.default_rng(sum(shape)).standard_normal(shape, np.float32)), []
+        for call in (network, lambda x, w: nd.Convolution(x, w, no_bias=True, kernel=(3, 3), num_filter=40)):
+            w = nd.array(WEIGHTS)
+            w.attach_grad()
+            call(x, w).wait_to_read()  # the program without residuals
+            with mx.autograd.record():
+                y = nd.sum(nd.square(call(x, w)))
+            y.backward()
+            assert w.grad is not None
+            gradients.append(w.grad.asnumpy())
+        np.testing.assert_allclose(*gradients, rtol=1e-3, atol=1e-3 * np.abs(gradients[0]).max())
 
 
 def test_an_operand_that_does_not_fit_is_refused_at_any_call() -> None:
