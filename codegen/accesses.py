@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 
 from ..ir.graph import Value
 from ..ir.places import Access, Place, reading, writing
@@ -28,11 +29,12 @@ class Accesses:
         """The accesses of a step's first launch to its operands, and to its workspace if it has one. `packings` are the
         packed forms that it reads, by the position of the operand."""
         results = {v for node in step.nodes for v in node.outputs}
+        writes = [self.sharing.whole(v) in results for v in step.operands]
         accesses = [
-            reading(packings[position].nbytes) if position in packings else self._access(value, value in results)
-            for position, value in enumerate(step.operands)
+            reading(packings[position].nbytes) if position in packings else self._access(value, written)
+            for position, (value, written) in enumerate(zip(step.operands, writes, strict=True))
         ]
-        self._written.update(self.sharing.resolve(v).base for v in step.operands if v in results)
+        self._written.update(self.sharing.resolve(v).base for v in compress(step.operands, writes))
         return [*accesses, writing(step.emission.workspace)] if step.emission.workspace else accesses
 
     def packing(self, value: Value, packing: Packing) -> tuple[Access, ...]:

@@ -19,7 +19,8 @@ from ..passes.manager import Context
 from ..passes.plan_memory import Sharing, concat_of, view_of
 from .chains import ChainedKernel, find_chains, outer_buffers
 from .emission import Emission, LaunchSpec, Packing
-from .region_kernels import RegionKernels
+from .narrow_buffers import Part
+from .region_kernels import RegionKernel, RegionKernels
 from .target import ALIGNED_BYTES, Emitter
 
 
@@ -194,7 +195,15 @@ class KernelCompiler:
         """The kernels of a region, and the values of their buffers."""
         values = (*node.inputs, *node.outputs)
         kernels = self.kernels.of_region(op, tuple([self.sharing.resolve(v).strides for v in values]))
-        return [(kernel, tuple([values[i] for i in positions])) for kernel, positions in kernels]
+        return [self._on(kernel, values) for kernel in kernels]
+
+    def _on(self, region: RegionKernel, values: Sequence[Value]) -> tuple[Kernel, tuple[Value, ...]]:
+        """A kernel, and the values of its buffers."""
+        places = zip(region.positions, region.parts, strict=True)
+        return region.kernel, tuple([self._part(values[i], part) for i, part in places])
+
+    def _part(self, value: Value, part: Part | None) -> Value:
+        return value if part is None else self.sharing.part(value, part.type, part.offset, part.strides)
 
     def _chains(self, graph: Graph, sharing: Sharing) -> dict[Node, Step]:
         """The steps of the chains that the target computes in blocks of rows, by the last node of each."""
@@ -235,7 +244,7 @@ class KernelCompiler:
             if (whole, i) not in sharing.placed:
                 strides = sharing.resolve(piece).strides, sharing.resolve(whole).strides
                 kernel = self.kernels.of_piece(piece.type, whole.type, axis, begin, strides)
-                steps.append(self._step(node, kernel, (piece, whole), sharing))
+                steps.append(self._step(node, *self._on(kernel, (piece, whole)), sharing))
             begin += piece.type.shape[axis]
         return steps
 
@@ -297,4 +306,6 @@ def _groups(node: Node) -> int:
 
 def _prepared(kernel: Kernel, operands: Sequence[Value], sharing: Sharing) -> frozenset[str]:
     """The buffers of a kernel that rarely change."""
-    return frozenset(b.name for b, v in zip(kernel.buffers, operands, strict=True) if v in sharing.prepared)
+    return frozenset(
+        b.name for b, v in zip(kernel.buffers, operands, strict=True) if sharing.whole(v) in sharing.prepared
+    )

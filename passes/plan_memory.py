@@ -36,6 +36,21 @@ class Sharing:
     prepared: frozenset[Value]
     placed: frozenset[tuple[Value, int]]
 
+    def part(self, value: Value, type: TensorType, offset: int, strides: tuple[int, ...] | None) -> Value:
+        """A new value for the part of `value` that a kernel takes: a view that begins at the element `offset`."""
+        part = Value(type, None, 0)
+        self.views[part] = View(value, offset, strides)
+        self._wholes[part] = value
+        return part
+
+    def whole(self, value: Value) -> Value:
+        """The value of the graph of which `value` is a part, or else the value itself."""
+        return self._wholes.get(value, value)
+
+    @once
+    def _wholes(self) -> dict[Value, Value]:
+        return {}
+
     @once
     def _resolved(self) -> dict[Value, View]:
         """Results of `resolve`. Concatenations of concatenations have long chains of views, and many readers."""

@@ -113,3 +113,33 @@ def test_a_scatter_replaces_what_a_kernel_computes_for_it() -> None:
     targets = [launch.arguments[3] for launch in program.launches if launch.kind == "scatter"]
     sources = [launch.arguments[0] for launch in program.launches if launch.kind == "scatter"]
     assert sum(a == b for a, b in zip(sources, targets, strict=True)) == 2, "the copy and the updates of the first one"
+
+
+def test_pieces_at_any_position_share_their_kernels() -> None:
+    """Slices and concatenations read and write parts of other values: one kernel for all of them."""
+    b = CoreBuilder("pieces")
+    x = b.input(TensorType((3, 8, 4), DType.F32))
+    steps = [b.tanh(b.slice_axis(x, 1, k, k + 2)) for k in range(1, 7)]
+    moved = [b.transpose(step, (0, 2, 1)) for step in steps]
+    program = check(b.build([*moved, b.concat([x, x, x], 1)]), numbers(3, 8, 4) / 96)
+    symbols = [launch.symbol for launch in program.launches]
+    assert len(symbols) > len(moved)
+    assert len(set(symbols)) <= 4
+
+
+def test_a_part_with_two_reads_of_one_value() -> None:
+    b = CoreBuilder("differences")
+    x = b.input(TensorType((6, 5), DType.F32))
+    inner = b.slice(x, (1, 2), (5, 5), (1, 1))
+    left = b.slice(x, (1, 1), (5, 4), (1, 1))
+    every = b.slice(x, (1, 1), (6, 5), (2, 3))
+    check(b.build([b.sub(inner, left), b.exp(every), b.reduce(ReduceOp.ADD, inner, (0,))]), numbers(6, 5) / 30)
+
+
+def test_a_part_of_a_piece_that_is_placed_in_a_concatenation() -> None:
+    b = CoreBuilder("part of a piece")
+    x = b.input(TensorType((4, 6), DType.F32))
+    piece = b.exp(x)
+    whole = b.concat([b.neg(x), piece], 1)
+    cut = b.slice(piece, (1, 2), (3, 5), (1, 1))
+    check(b.build([whole, b.reshape(b.tanh(cut), (6,))]), numbers(4, 6) / 24)
