@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden texts of emitted code anew")
     kinds, text = ("simulated", "fake", "hardware"), "GPUs of tests: simulated, of a fake CUDA driver, or real ones"
     parser.addoption("--gpus", choices=kinds, default="simulated", help=text)
+    parser.addoption("--sample", type=int, default=1, metavar="N", help="run every N-th case of each test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,9 +37,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Orders tests. With the option --gpus only those of GPUs run."""
+    """Orders tests. With the option --gpus only those of GPUs run, with --sample a part of the cases of each test."""
     if config.getoption("--gpus") != "simulated":
         items[:] = [item for item in items if "simulated_gpus" in getattr(item, "fixturenames", ())]
+    step = int(config.getoption("--sample") or 1)
+    cases: Counter[str] = Counter()
+    sampled: list[pytest.Item] = []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        if cases[test] % step == 0:
+            sampled.append(item)
+        cases[test] += 1
+    items[:] = sampled
     items.sort(key=lambda item: place(item.path.relative_to(TESTS).as_posix()))
 
 
