@@ -32,7 +32,7 @@ def compile_dynamic(
     only mx nodes, because attributes of core nodes hold constant extents. For `kernels` see `compile_graph`."""
     trace = Trace()
     program = compile_graph(_symbolic(source, trace), target, options, kernels)
-    return DynamicProgram(_parameters(source), trace.evaluator(program))
+    return DynamicProgram(_parameters(source), *trace.divided_evaluator(program))
 
 
 def compile_dynamic_derivative(
@@ -51,7 +51,7 @@ def compile_dynamic_derivative(
     first, last = derivative_options(split, options)
     forward = compile_graph(split.forward, target, first, kernels)
     backward = compile_graph(backward_graph(split, forward.results), target, last, kernels)
-    return DynamicPair(_parameters(source), trace.evaluator((forward, backward))), split
+    return DynamicPair(_parameters(source), *trace.divided_evaluator((forward, backward))), split
 
 
 def _parameters(source: Graph | Computation) -> frozenset[int]:

@@ -6,64 +6,90 @@ from __future__ import annotations
 
 import marshal
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FunctionType
 from typing import Any, Generic, TypeVar
 
+from ..ir.places import Column
 from ..ir.program import Program, Step
 from ..ir.settings import settings
 from ..ir.steps import map_nested
 from ..ir.symbolic import Evaluator
-from ..ir.types import TensorType
+from ..ir.types import Shape, TensorType
 
 E = TypeVar("E")
 
 
-class Dynamic(ABC, Generic[E]):
-    """What depends on the extents of inputs that are not parameters. `evaluate` returns it for their extents, or None
-    if they do not satisfy the guards."""
+Numbers = tuple[Any, ...]
+"""What the programs of one dynamic program differ in."""
 
-    def __init__(self, parameters: frozenset[int], evaluate: Evaluator) -> None:
+
+class Dynamic(ABC, Generic[E]):
+    """What depends on the extents of inputs that are not parameters. `evaluate` returns the numbers that depend on
+    these extents, or None if they do not satisfy the guards; `build` returns what has these numbers."""
+
+    def __init__(self, parameters: frozenset[int], evaluate: Evaluator, build: Callable[..., Any]) -> None:
         self.parameters = parameters
-        self._evaluate = evaluate
+        self._evaluate, self._build = evaluate, build
+
+    def numbers(self, shapes: Sequence[Shape]) -> Numbers | None:
+        """The numbers for inputs of these shapes; None if they do not satisfy the guards."""
+        numbers = self._evaluate(*[n for i, shape in enumerate(shapes) if i not in self.parameters for n in shape])
+        if numbers is not None and settings().verify:
+            self.built(numbers)
+        return numbers
+
+    def built(self, numbers: Numbers) -> E:
+        """What it is with these numbers."""
+        return self._finished(self._build(*numbers))
 
     def at(self, types: Sequence[TensorType]) -> E | None:
         """What it is for inputs of these types; None if they do not satisfy the guards. Dtypes, ranks and the types of
         parameters must be the same as in the compiled graph."""
-        extents = [n for i, t in enumerate(types) if i not in self.parameters for n in t.shape]
-        evaluated = self._evaluate(*extents)
-        return None if evaluated is None else self._finished(evaluated)
+        numbers = self.numbers([t.shape for t in types])
+        return None if numbers is None else self.built(numbers)
+
+    def with_columns(self) -> Any:
+        """What `build` returns, with a `Column` in the place of each number."""
+        return self._build(*map(Column, range(self._build.__code__.co_argcount)))
 
     @abstractmethod
-    def _finished(self, evaluated: Any) -> E:
-        """What callers get of what the evaluator returns."""
+    def _finished(self, built: Any) -> E:
+        """What callers get of what the second function returns."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled for the same version of Python and of the compiler: the evaluator is bytecode and its constants."""
-        code, scope = self._evaluate.__code__, self._evaluate.__globals__
-        constants = {name: scope[name] for name in code.co_names if name in scope}
-        return _unpickled, (type(self), self.parameters, marshal.dumps(code), constants)
+        """Pickled for the same version of Python and of the compiler: the functions are bytecode and its constants."""
+        return _unpickled, (type(self), self.parameters, _pickled(self._evaluate), _pickled(self._build))
 
 
 class DynamicProgram(Dynamic[Program]):
     """A program with symbolic numbers."""
 
-    def _finished(self, evaluated: Program) -> Program:
-        return _checked(evaluated)
+    def _finished(self, built: Program) -> Program:
+        return _checked(built)
 
 
 class DynamicPair(Dynamic[tuple[Program, Program]]):
     """The forward and the backward program of a derivative, with symbolic numbers. The inputs are those of the graph
     that was differentiated."""
 
-    def _finished(self, evaluated: tuple[Program, Program]) -> tuple[Program, Program]:
-        forward, backward = evaluated
+    def _finished(self, built: tuple[Program, Program]) -> tuple[Program, Program]:
+        forward, backward = built
         return _checked(forward), _checked(backward)
 
 
-def _unpickled(cls: type[Dynamic[E]], parameters: frozenset[int], code: bytes, constants: dict[str, Any]) -> Dynamic[E]:
-    return cls(parameters, FunctionType(marshal.loads(code), constants))
+_Pickled = tuple[bytes, dict[str, Any]]
+
+
+def _pickled(function: Any) -> _Pickled:
+    code, scope = function.__code__, function.__globals__
+    return marshal.dumps(code), {name: scope[name] for name in code.co_names if name in scope}
+
+
+def _unpickled(cls: type[Dynamic[E]], parameters: frozenset[int], *functions: _Pickled) -> Dynamic[E]:
+    evaluate, build = [FunctionType(marshal.loads(code), constants) for code, constants in functions]
+    return cls(parameters, evaluate, build)
 
 
 def _checked(evaluated: Program) -> Program:
@@ -78,7 +104,8 @@ def _checked(evaluated: Program) -> Program:
 def _without_empty_launches(program: Program) -> Program:
     """The program without launches over an empty index space, which some kernels have for some extents, and without
     loops that do not run."""
-    return replace(program, steps=_not_empty(program.steps))
+    steps = _not_empty(program.steps)
+    return program if steps == program.steps else replace(program, steps=steps)
 
 
 def _not_empty(steps: Sequence[Step]) -> tuple[Step, ...]:

@@ -25,6 +25,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ..ir.places import Column
 from ..ir.program import Branch, Copy, Fill, HostCall, Launch, Loop, Place, Space, Step
 from ..ir.steps import REDUCTIONS, Collective
 from ..ir.types import DType
@@ -101,7 +102,8 @@ class Layout:
 
     `memory` lists, for each block of memory, the words that hold an address in it, with the offset in bytes. `kernels`
     lists the words that hold the address of a kernel, with its symbol. `links` lists the words that hold the address of
-    another word of the block, with its number.
+    another word of the block, with its number. If steps have columns in the place of numbers (`Dynamic.with_columns`),
+    `columns` lists the words that hold such a number, with its column; offsets can be columns too.
     """
 
     def __init__(self, prepare: Sequence[Step], groups: Sequence[Group], shared: bool = True) -> None:
@@ -110,6 +112,7 @@ class Layout:
         self.memory: dict[Memory, list[tuple[int, int]]] = defaultdict(list)
         self.kernels: list[tuple[int, str]] = []
         self.links: list[tuple[int, int]] = []
+        self.columns: list[tuple[int, Column]] = []
         self._shared = shared
         self._moves: list[list[tuple[int, int]]] = []  # of the open loops: the words that move, and their strides
         alone = [(step,) for step in prepare]
@@ -129,6 +132,8 @@ class Layout:
     def _put(self, word: int, values: Iterable[int]) -> None:
         for i, value in enumerate(values, word):
             self.words[i] = value
+            if isinstance(value, Column):
+                self.columns.append((i, value))
 
     def _list(self, groups: Sequence[Group]) -> tuple[int, tuple[Placed, ...]]:
         """Write the records of groups; returns the word of the first, and the steps."""
@@ -142,8 +147,7 @@ class Layout:
     def _record(self, word: int, kernel: str, table: int, count: int, grain: int) -> None:
         self.kernels.append((word, kernel))
         self.links.append((word + 1, table))
-        self.words[word + 2] = count
-        self.words[word + 3] = grain
+        self._put(word + 2, (count, grain))
 
     def _alone(self, word: int, step: Step) -> Placed:
         match as_launch(step):
@@ -177,7 +181,7 @@ class Layout:
         start = self._take(len(launch.arguments))
         for word, argument in enumerate(launch.arguments, start):
             if isinstance(argument, int):
-                self.words[word] = argument
+                self._put(word, (argument,))
             else:
                 self._place(argument, word)
         return start
@@ -193,7 +197,7 @@ class Layout:
         self._put(start + 1, (loop.count, 0, len(loop.body), len(moves)))
         for at, (word, stride) in zip(range(start + 5, len(self.words), 2), moves, strict=True):
             self.links.append((at, word))
-            self.words[at + 1] = stride
+            self._put(at + 1, (stride,))
         return Placed(loop, start, (body,), moves)
 
     def _branch(self, branch: Branch) -> Placed:

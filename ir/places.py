@@ -21,6 +21,14 @@ class Space(Enum):
     __hash__ = object.__hash__
 
 
+class Column(int):
+    """In the place of a number of a program that differs from shape to shape: its position among these numbers (see
+    `codegen/dynamic_program.py`). A program with columns is only laid out."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """`index` is the position of an INPUT or OUTPUT and 0 elsewhere; `offset` counts bytes.

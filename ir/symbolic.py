@@ -26,12 +26,11 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+from .polynomials import Polynomial, combined
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 Evaluator = Callable[..., Any]
-Polynomial = dict[tuple[str, ...], int]
-"""Coefficients by monomial: the sorted names of its factors."""
-
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 """Types of constants that are no symbols and hold none."""
 
@@ -194,7 +193,19 @@ class Trace:
         `result` consists of numbers, tuples and frozen dataclasses. Parts without symbolic numbers are returned as is.
         """
         needed: set[str] = set()
+        return self._evaluator(self._built(result, needed), needed)
+
+    def divided_evaluator(self, result: Any) -> tuple[Evaluator, Callable[..., Any]]:
+        """`evaluator` in two parts: a function of the unknowns that returns the numbers of `result` which depend on
+        them as a tuple, or None if a guard fails, and a function of these numbers that returns `result`."""
+        needed: set[str] = set()
         returned = self._built(result, needed)
+        numbers = sorted(needed, key=lambda name: int(name[1:]))
+        listed = "".join([f"{name}, " for name in numbers])
+        return self._evaluator(f"({listed})", needed), self._function(numbers, [], returned)
+
+    def _evaluator(self, returned: str, needed: set[str]) -> Evaluator:
+        """A function of the unknowns that checks all guards and returns an expression of the names `needed`."""
         lines: list[str] = []
         for line in reversed(self.lines):
             if not line.target:
@@ -204,9 +215,11 @@ class Trace:
             else:
                 continue
             needed |= line.operands
-        parameters = ", ".join([u.name for u in self.unknowns])
-        source = "\n".join([f"def evaluate({parameters}):", *reversed(lines), f"    return {returned}"])
+        return self._function([u.name for u in self.unknowns], lines[::-1], returned)
+
+    def _function(self, parameters: Sequence[str], lines: Sequence[str], returned: str) -> Callable[..., Any]:
         scope = {**self.constants, **self.fixed}
+        source = "\n".join([f"def evaluate({', '.join(parameters)}):", *lines, f"    return {returned}"])
         exec(source, scope)  # the source holds names, numbers and operators of this file
         return scope["evaluate"]
 
@@ -241,7 +254,7 @@ class Trace:
 
     def _applied(self, operation: str, a: Any, b: Any, expression: str) -> Any:
         if operation in ("+", "-", "*"):
-            polynomial = _combined(operation, _polynomial(a), _polynomial(b))
+            polynomial = combined(operation, _polynomial(a), _polynomial(b))
             if polynomial is not None:
                 return self._of_polynomial(polynomial, expression, (a, b))
         whole = _divided(operation, _polynomial(a), b)
@@ -264,7 +277,7 @@ class Trace:
 
     def _tested(self, operation: str, a: Any, b: Any, expression: str) -> bool:
         outcome = bool(_OPERATIONS[operation](_value(a), _value(b)))
-        difference = _combined("-", _polynomial(a), _polynomial(b))
+        difference = combined("-", _polynomial(a), _polynomial(b))
         if difference is not None and not difference.keys() - {()}:
             return outcome
         names = _names((a, b))
@@ -574,20 +587,3 @@ def _divided(operation: str, a: Polynomial | None, b: Any) -> Polynomial | None:
     if a is None or operation == "/" or isinstance(b, Symbol) or b < 1 or any(factor % b for factor in a.values()):
         return None
     return {monomial: factor // b for monomial, factor in a.items()} if operation == "//" else {}
-
-
-def _combined(operation: str, a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
-    """The sum, the difference or the product of two polynomials."""
-    if a is None or b is None:
-        return None
-    total: Polynomial = {}
-    if operation == "*":
-        for x, m in a.items():
-            for y, n in b.items():
-                monomial = tuple(sorted(x + y))
-                total[monomial] = total.get(monomial, 0) + m * n
-    else:
-        total.update(a)
-        for y, n in b.items():
-            total[y] = total.get(y, 0) + (n if operation == "+" else -n)
-    return {monomial: factor for monomial, factor in total.items() if factor}

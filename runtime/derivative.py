@@ -150,6 +150,10 @@ class Traits(NamedTuple):
     zero: tuple[bool, ...]
     has_own: bool
 
+    def runs(self, has_cotangent: bool) -> bool:
+        """Whether a backward pass runs the backward program: its gradients can differ from zero, or it has effects."""
+        return self.has_own or (has_cotangent and not all(self.zero))
+
     @classmethod
     def of(cls, split: Split) -> Traits:
         backward = split.backward
@@ -189,8 +193,8 @@ class Derivative:
         self.memory = ResidualPool(forward.device.allocate_zeroed)
 
     def runs(self, has_cotangent: bool) -> bool:
-        """Whether a backward pass runs the backward program: its gradients can differ from zero, or it has effects."""
-        return self.traits.has_own or (has_cotangent and not all(self.traits.zero))
+        """See `Traits`."""
+        return self.traits.runs(has_cotangent)
 
 
 def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: Device, record: str | None) -> Derivative:

@@ -117,6 +117,19 @@ class Runnable(Protocol):
         ...
 
 
+Numbers = tuple[Any, ...]
+"""What programs that differ only in numbers differ in; see `codegen/dynamic_program.py`."""
+
+
+class OpenProgram(Protocol):
+    """A program whose numbers are operands of a run, so that nothing is made for a shape."""
+
+    def run(self, addresses: list[Address], numbers: Numbers) -> None:
+        """Run with these numbers on inputs and then outputs at these addresses, a list that it can change. Inputs that
+        it replaces share no memory with others."""
+        ...
+
+
 class Device(Protocol):
     """Memory, and programs that run on it.
 
@@ -174,6 +187,11 @@ class Device(Protocol):
     def load(self, program: Program, prepared: PreparedPool | None = None) -> LoadedProgram[Any]:
         """The program, ready to run on this device. `prepared` is the pool of prepared memory that it shares with
         others; None for a pool of its own. ValueError or KeyError for damaged code."""
+        ...
+
+    def open(self, columns: Program, built: Callable[[Numbers], Program]) -> OpenProgram | None:
+        """The program with a `Column` for each number in which the programs that `built` returns differ, ready to run
+        with any numbers; None for a program that only `load` takes."""
         ...
 
     def synchronise(self) -> None:

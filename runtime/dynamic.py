@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ..ir.computation import Computation
-from ..ir.graph import Graph
+from ..ir.graph import Graph, RandomKey
 from ..ir.locks import ForkSafeLock
+from ..ir.once import once
+from ..ir.places import Column
 from ..ir.program import Program
-from ..ir.types import TensorType
+from ..ir.types import DType, Shape, TensorType
 from ..passes.manager import Options
-from .device import Device, Runnable
+from .device import Device, Numbers, OpenProgram, Runnable
 from .loaded_program import LoadedProgram
 from .shared_programs import SharedPrograms
 from .watch import watched
@@ -50,8 +52,11 @@ class Evaluated(Protocol[E_co]):
 
     def at(self, types: Sequence[TensorType]) -> E_co | None: ...
 
+    def numbers(self, shapes: Sequence[Shape]) -> Numbers | None: ...
+
 
 D = TypeVar("D", bound=Evaluated[Any])
+O = TypeVar("O")  # noqa: E741
 
 
 class Compiler(Protocol[D]):
@@ -68,19 +73,34 @@ class Compiler(Protocol[D]):
         ...
 
 
-class Dynamics(ABC, Generic[D, E, L]):
+class _Known(Generic[D, O]):
+    """A dynamic program, and with numbers as operands of a run; None if it cannot be run so."""
+
+    def __init__(self, dynamic: D, make: Callable[[D], O | None]) -> None:
+        self.dynamic, self._make = dynamic, make
+
+    @once
+    def opened(self) -> O | None:
+        return self._make(self.dynamic)
+
+
+class Dynamics(ABC, Generic[D, E, L, O]):
     """Finds, for any extents of the inputs that are not parameters, what one computation runs for them."""
 
     def __init__(self, compiler: Compiler[D], device: Device) -> None:
         self._compiler, self._device = compiler, device
         self._lock = ForkSafeLock()
-        self._known: tuple[D, ...] = ()
+        self._known: tuple[_Known[D, O], ...] = ()
         self._count = 0  # of all dynamic programs, dropped ones included
         self._load = SharedPrograms(device).load
 
     @abstractmethod
     def _use(self, dynamic: D, evaluated: E) -> L:
         """What callers get for what a dynamic program returns."""
+
+    @abstractmethod
+    def _opened(self, dynamic: D) -> O | None:
+        """A dynamic program with numbers as operands of a run; None if it cannot be run so."""
 
     @abstractmethod
     def _programs(self, used: L) -> Sequence[LoadedProgram[Any]]:
@@ -94,11 +114,20 @@ class Dynamics(ABC, Generic[D, E, L]):
                 used = self._evaluated(types) or self._stored(types) or self._compiled(types, source())
         return used
 
+    def open(self, shapes: Sequence[Shape]) -> tuple[O, Numbers] | None:
+        """What runs for inputs of these shapes, which may not return, and the numbers for them. None for shapes that no
+        dynamic program of this process accepts, or for which a program must be loaded."""
+        for known in self._known:
+            numbers = known.dynamic.numbers(shapes)
+            if numbers is not None:
+                return None if known.opened is None else (known.opened, numbers)
+        return None
+
     def _evaluated(self, types: Sequence[TensorType]) -> L | None:
-        for dynamic in self._known:
-            evaluated = dynamic.at(types)
+        for known in self._known:
+            evaluated = known.dynamic.at(types)
             if evaluated is not None:
-                return self._use(dynamic, evaluated)
+                return self._use(known.dynamic, evaluated)
         return None
 
     def _stored(self, types: Sequence[TensorType]) -> L | None:
@@ -120,11 +149,38 @@ class Dynamics(ABC, Generic[D, E, L]):
         return used
 
     def _add(self, dynamic: D) -> None:
-        self._known = (*self._known[-_REMEMBERED + 1 :], dynamic)
+        self._known = (*self._known[-_REMEMBERED + 1 :], _Known(dynamic, self._opened))
         self._count += 1
 
 
-class DynamicPrograms(Dynamics["DynamicProgram", Program, LoadedProgram[Any]]):
+class OpenCall(NamedTuple):
+    """A program for shapes that may not return. `shapes` returns the shapes of its outputs, which have these dtypes; a
+    run replaces the inputs `state` and takes the random key `random`."""
+
+    program: OpenProgram
+    dtypes: tuple[DType, ...]
+    shapes: Callable[[Numbers], tuple[Shape, ...]]
+    state: tuple[int, ...]
+    random: RandomKey | None
+
+    @classmethod
+    def of(cls, device: Device, columns: Program, built: Callable[[Numbers], Program]) -> OpenCall | None:
+        """None for a program that must be loaded."""
+        program = device.open(columns, built)
+        if program is None or (columns.random is not None and isinstance(columns.random.draws, Column)):
+            return None
+        dtypes = tuple([t.dtype for t in columns.outputs])
+        return cls(program, dtypes, _shapes([t.shape for t in columns.outputs]), columns.state, columns.random)
+
+
+def _shapes(shapes: Sequence[Shape]) -> Callable[[Numbers], tuple[Shape, ...]]:
+    """A function of numbers that returns shapes with columns."""
+    texts = [[f"n[{int(n)}], " if isinstance(n, Column) else f"{n}, " for n in shape] for shape in shapes]
+    listed = "".join([f"({''.join(text)}), " for text in texts])
+    return eval(f"lambda n: ({listed})")  # it has only numbers
+
+
+class DynamicPrograms(Dynamics["DynamicProgram", Program, LoadedProgram[Any], OpenCall]):
     """Creates the executables of one computation."""
 
     def __init__(self, compiler: Compiler[DynamicProgram], device: Device, options: Options) -> None:
@@ -137,6 +193,9 @@ class DynamicPrograms(Dynamics["DynamicProgram", Program, LoadedProgram[Any]]):
 
     def _use(self, dynamic: DynamicProgram, evaluated: Program) -> LoadedProgram[Any]:
         return self._load(evaluated)
+
+    def _opened(self, dynamic: DynamicProgram) -> OpenCall | None:
+        return OpenCall.of(self._device, dynamic.with_columns(), dynamic.built)
 
     def _programs(self, used: LoadedProgram[Any]) -> Sequence[LoadedProgram[Any]]:
         return (used,)

@@ -16,12 +16,12 @@ from ..ir.dialects.core.split import Source
 from ..ir.graph import Graph
 from ..ir.program import Program
 from ..ir.settings import settings
-from ..ir.types import TensorType
+from ..ir.types import Shape, TensorType
 from ..passes.manager import Options
 from .compile import DynamicCompiler, dynamic_target, family_of
 from .derivative import Compiled, Derivative, DerivativeKey, Differentiable, Traits
-from .device import Device
-from .dynamic import Dynamics
+from .device import Device, Numbers
+from .dynamic import Dynamics, OpenCall
 from .dynamic import Source as DynamicSource
 from .function import Specialization
 from .loaded_program import LoadedProgram
@@ -48,8 +48,20 @@ class DynamicDerivative(NamedTuple):
         """The programs for inputs of these types; None if they do not satisfy the guards."""
         return self.pair.at(types)
 
+    def numbers(self, shapes: Sequence[Shape]) -> Numbers | None:
+        """The numbers of the programs for inputs of these shapes; None if they do not satisfy the guards."""
+        return self.pair.numbers(shapes)
 
-class DynamicDerivatives(Dynamics[DynamicDerivative, _Pair, "_Loaded"]):
+
+class OpenDerivative(NamedTuple):
+    """A derivative for shapes that may not return. Both programs take the same numbers."""
+
+    dynamic: DynamicDerivative
+    forward: OpenCall
+    backward: OpenCall
+
+
+class DynamicDerivatives(Dynamics[DynamicDerivative, _Pair, "_Loaded", OpenDerivative]):
     """Creates the derivatives of one computation by the same inputs."""
 
     def derivative(
@@ -73,6 +85,14 @@ class DynamicDerivatives(Dynamics[DynamicDerivative, _Pair, "_Loaded"]):
     def _use(self, dynamic: DynamicDerivative, evaluated: _Pair) -> _Loaded:
         forward, backward = evaluated
         return _Loaded(dynamic, self._load(forward), self._load(backward))
+
+    def _opened(self, dynamic: DynamicDerivative) -> OpenDerivative | None:
+        if dynamic.rows:
+            return None
+        first, last = dynamic.pair.with_columns()
+        forward = OpenCall.of(self._device, first, lambda numbers: dynamic.pair.built(numbers)[0])
+        backward = OpenCall.of(self._device, last, lambda numbers: dynamic.pair.built(numbers)[1])
+        return None if forward is None or backward is None else OpenDerivative(dynamic, forward, backward)
 
     def _programs(self, used: _Loaded) -> Sequence[LoadedProgram[Any]]:
         return used.forward, used.backward

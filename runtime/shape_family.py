@@ -7,22 +7,23 @@ The first signature of a family is compiled for its shapes by the caller. The ot
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ..ir.graph import GraphError
 from ..ir.settings import settings
-from ..ir.types import TensorType
+from ..ir.types import Shape, TensorType
 from ..passes.manager import Options
 from .compile import dynamic_programs, executable_for, why_specialised
-from .device import Device, Runnable
-from .dynamic import DynamicPrograms, Source, graph_of
+from .device import Device, Numbers, Runnable
+from .dynamic import DynamicPrograms, OpenCall, Source, graph_of
 from .watch import is_watched
 
 if TYPE_CHECKING:
     from .derivative import Derivative, DerivativeKey, Differentiable
-    from .dynamic_derivatives import DynamicDerivatives
+    from .dynamic_derivatives import DynamicDerivatives, OpenDerivative
 
 
 class ShapeFamily:
@@ -78,6 +79,15 @@ class ShapeFamily:
                 refusal = str(error)
         self._report(refusal)
         return None
+
+    def open(self, shapes: Sequence[Shape]) -> tuple[OpenCall, Numbers] | None:
+        """See `Dynamics.open`."""
+        return None if self._programs is None or is_watched(self.device) else self._programs.open(shapes)
+
+    def open_derivative(self, key: DerivativeKey, shapes: Sequence[Shape]) -> tuple[OpenDerivative, Numbers] | None:
+        """See `Dynamics.open`."""
+        derivatives = self._derivatives.get(key)
+        return None if derivatives is None or is_watched(self.device) else derivatives.open(shapes)
 
     def _why_fixed(self, source: Source) -> str:
         if self._refusal is None:

@@ -8,12 +8,12 @@ started later than work on the old one. So a run can drop its buffers as soon as
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .device import Address, DeviceAddress, DeviceError
+from .device import Address, DeviceAddress, DeviceError, Numbers
 from .launched_program import LaunchedProgram
 from .staging import Staging
 from .storage import Storage, size_of_block
@@ -96,6 +96,10 @@ class StreamedDevice(ABC):
     def fill(self, address: Address, element: bytes, count: int) -> None:
         """See `Device`."""
         self.stream.fill(self._own(address), element, count)
+
+    def open(self, columns: Program, built: Callable[[Numbers], Program]) -> None:
+        """Returns None: a program is loaded for each shape, and its lists of launches are replayed as graphs."""
+        return
 
     def load(self, program: Program, prepared: PreparedPool | None = None) -> LaunchedProgram:
         """See `Device`."""

@@ -22,7 +22,7 @@ from ..tracebacks import api_boundary
 from .array_classes import array_class, empty_array, number_class, number_on
 from .eager import apply_bound, bind, operator_named
 from .fast_paths import FastPath, as_path, remember
-from .operator_function import BoundOperator, OperatorFunction, on_one_device
+from .operator_function import BoundOperator, OperatorFunction, OperatorSpecialization, on_one_device
 from .recorded_calls import while_watched
 from .sparse_arithmetic import OF_NUMBERS, binary
 
@@ -59,17 +59,25 @@ def _table(name: str) -> Cache[Any, FastPath]:
     return _tables.setdefault(name, Cache("fast paths"))
 
 
+_operators: Cache[str, BoundOperator] = Cache("operators of arithmetic")
+
+
+def _bound(name: str) -> BoundOperator:
+    """An operator without parameters."""
+    return _operators.recent.get(name) or _operators.get(name, lambda: bind(operator_named(name), {}))
+
+
 @api_boundary
 def _slow(name: str, x: Any, y: Any) -> NDArray:
     """Apply the operator to two arrays, or an array and a number. It is compiled if necessary, and its fast path
     cached."""
     x, y = _operands(name, x, y)
-    bound = bind(operator_named(name), {})
+    bound = _bound(name)
     if x._is_sparse or y._is_sparse:
         return apply_bound(bound, (x, y))
     operands, (x, y) = (x, y), on_one_device((x, y))
-    specialization = bound.specialization((x, y))
-    if not hooks.intercepted and specialization.repeats():
+    specialization = bound.caller((x, y))
+    if not hooks.intercepted and isinstance(specialization, OperatorSpecialization):
         key = x._dtype, x._shape, y._dtype, y._shape
         remember(
             _table(name), key, specialization.device, lambda: _with_numbers(operands, (x, y), specialization.fast())
@@ -205,7 +213,7 @@ def _slow_in_place(name: str, x: NDArray, y: NDArray) -> NDArray:
     if hooks.converter is not None:
         _, y = _converted(name, x, y)
     operands, (x, y) = (x, y), on_one_device((x, y))
-    specialization = bind(operator_named(name), {}).specialization((x, y))
+    specialization = _bound(name).specialization((x, y))
     specialization.call((x, y), x)
     if not are_calls_seen() and specialization.may_write_first:
         key, paths = (x._dtype, x._shape, y._dtype, y._shape), _table(f"{name} in place")
@@ -233,8 +241,8 @@ def _unary(bound: Callable[[], BoundOperator], python_name: str, doc: str) -> Ca
     def slowly(x: NDArray) -> NDArray:
         if hooks.converter is not None:
             (x,), _ = hooks.converter(type(bound().operator), [x], {})
-        specialization = bound().specialization((x,))
-        if not hooks.intercepted and specialization.repeats():
+        specialization = bound().caller((x,))
+        if not hooks.intercepted and isinstance(specialization, OperatorSpecialization):
             remember(table, (x._dtype, x._shape), specialization.device, specialization.fast)
         return specialization.call((x,))
 

@@ -79,7 +79,7 @@ def apply_bound(
         return result if out is None else result.copyto(out)
     if about_storage(bound.operator, arrays, out):
         return _dispatch_storage[0](bound, arrays, out, context)
-    return bound.specialization(arrays, out, context).call(arrays, out, context, bound.scalars)
+    return bound.caller(arrays, out, context).call(arrays, out, context, bound.scalars)
 
 
 def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None) -> bool:

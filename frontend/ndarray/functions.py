@@ -19,10 +19,11 @@ from ..tracebacks import shorten
 from .array_classes import array_class
 from .eager import about_storage, apply_bound, bind, kind_of
 from .fast_paths import FastPath, as_path, remember
+from .operator_function import OperatorSpecialization
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
-    from .operator_function import BoundOperator, OperatorSpecialization
+    from .operator_function import BoundOperator
 
 _CONTROL = ("out", "name", "ctx", "attr")
 
@@ -127,9 +128,10 @@ class _Calls:
         bound, context = bind(self.cls, params), None if ctx is None else as_context(ctx)
         if out is not None or about_storage(bound.operator, arrays):
             return _apply_to(bound, arrays, out, context)
-        specialization = bound.specialization(arrays, out, context)
+        specialization = bound.caller(arrays, out, context)
         plain = ctx is None and bound.operator.with_legacy_shapes() is bound.operator  # keys lack the shape semantics
-        if plain and 0 < len(arrays) <= len(args) and all(map(is_, args, arrays)):
+        is_known = isinstance(specialization, OperatorSpecialization)
+        if is_known and plain and 0 < len(arrays) <= len(args) and all(map(is_, args, arrays)):
             self._remember(args, kwargs, len(arrays), specialization)
         return specialization.call(arrays, out, context)
 
@@ -137,7 +139,7 @@ class _Calls:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], count: int, specialization: OperatorSpecialization
     ) -> None:
         """Cache the fast path of a call whose first `count` arguments are its arrays."""
-        if hooks.intercepted or not specialization.repeats():
+        if hooks.intercepted:
             return
         try:
             key = _key_of(args, kwargs)

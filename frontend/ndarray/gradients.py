@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ...ir.types import DType
 from ...runtime.modes import set_recording
 from ...runtime.writes import written
 from ..base import MXNetError
-from ..dtypes import dtype_of
+from ..dtypes import dtype_of, to_memory
 from ..tracebacks import api_boundary, shorten
 from .array_classes import array_class, empty_array
 from .linked_tape import linked_gradients
@@ -236,9 +239,15 @@ def _cotangent(head: NDArray, gradient: NDArray, entry: Entry) -> NDArray | None
 
 
 def _ones(array: NDArray) -> NDArray:
-    ones = empty_array(array._shape, dtype_of(array.dtype), array._context)
-    ones[:] = 1
+    dtype = dtype_of(array.dtype) if array._is_sparse else array._dtype
+    ones = empty_array(array._shape, dtype, array._context)
+    ones._storage.device.fill(ones._address, _one(dtype), prod(ones._shape))
     return ones
+
+
+@cache
+def _one(dtype: DType) -> bytes:
+    return to_memory(1, dtype).tobytes()
 
 
 def _receive(variable: Variable, gradient: NDArray | None) -> None:
@@ -254,5 +263,15 @@ def _receive(variable: Variable, gradient: NDArray | None) -> None:
         target += gradient
     elif gradient is target:
         written(target._storage)
+    elif _is_like(gradient, target):
+        target._storage.device.copy(target._address, gradient._address, target._nbytes())
+        written(target._storage)
     else:
         gradient.copyto(target)
+
+
+def _is_like(a: NDArray, b: NDArray) -> bool:
+    """True for dense arrays of one type in the memory of one device."""
+    if a._is_sparse or b._is_sparse:
+        return False
+    return a._shape == b._shape and a._dtype is b._dtype and a._storage.device is b._storage.device

@@ -17,11 +17,11 @@ import numpy as np
 from ...ir.caches import Cache
 from ...ir.graph import Effect, GraphError
 from ...ir.once import once
-from ...ir.types import TensorType
+from ...ir.types import DType, Shape, TensorType
 from ...runtime.device import Device, DeviceError, Runnable
 from ...runtime.devices import HOST
 from ...runtime.function import Call, Function, LazySpecialization, after_call, before_call
-from ...runtime.modes import hooks
+from ...runtime.modes import hooks, modes
 from ...runtime.scalars import ScalarBlock, checks_scalars
 from ...runtime.storage import Storage
 from ...runtime.writes import written
@@ -32,6 +32,7 @@ from ..memory import OutOfMemory
 from ..tracebacks import cause_of
 from ..util import is_np_shape
 from .array_classes import empty_array, number_class, number_on
+from .family_calls import FamilyCalls
 from .fast_paths import FastPath, Form, arguments, as_path, direct_call, fast_path, new_results, with_key
 from .operator_graph import compiled, eager_options, operator_graph, refusal, symbolic_graph
 from .recorded_calls import recorded_path
@@ -58,12 +59,14 @@ class OperatorFunction(Function["OperatorSpecialization"]):
         self.operator = operator
         self.name = name or operator.mx_name()
         self._first: Cache[Any, OperatorSpecialization] = Cache("families of operators", SIGNATURES)
+        self._weights: dict[int, tuple[int, ...]] = {}  # positions of operands named so, by the number of operands
+        self._seen: Cache[Any, bool] = Cache("signatures of one call", SIGNATURES)
 
     def specialise(
         self, types: tuple[TensorType, ...], training: bool, device: Device = HOST
     ) -> OperatorSpecialization:
         """The first signature of a family is compiled for its shapes; the others run programs for any shapes."""
-        key = (training, device, *self._kinds(types))
+        key = (training, device, *self._kinds(_operands_of(types)))
         first = self._first.find(key)
         if first is not None and first.signature != (types, training) and first.family is not None:
             return OperatorSpecialization(self, types, training, device, first)
@@ -71,27 +74,56 @@ class OperatorFunction(Function["OperatorSpecialization"]):
         self._first.add(key, specialization)
         return specialization
 
+    def first_call(self, arrays: Sequence[NDArray]) -> FamilyCalls | None:
+        """What makes the first call of a further signature of a family; None for all other calls."""
+        if not arrays or hooks.intercepted:
+            return None
+        operands = [(a._dtype, a._shape) for a in arrays]
+        mode = modes.training, arrays[0]._storage.device
+        key = (*mode, *operands)
+        if key in self._seen.recent or key in self.known.recent:
+            return None
+        first = self._first.recent.get((*mode, *self._kinds(operands)))
+        if first is None or self.known.find(key) is not None or self._seen.find(key) is not None:
+            return None
+        self._seen.add(key, True)
+        return first.family_calls
+
     def computation(self, types: tuple[TensorType, ...], training: bool, own_gradients: bool = False) -> Computation:
         """The operator on inputs of any extents."""
         from ...ir.computation import Computation
         from ...ir.hashing import structural_hash
 
-        operator = self.operator
+        operator, operands = self.operator, _operands_of(types)
         rest = tuple((k, v) for k, v in operator.attributes().items() if k not in operator.scalars)
-        family = structural_hash(operator.name, rest, self._kinds(types), training, own_gradients, is_np_shape())
+        family = structural_hash(operator.name, rest, self._kinds(operands), training, own_gradients, is_np_shape())
         names = operator.input_names(len(types))
         build = partial(symbolic_graph, operator, training=training, own_gradients=own_gradients)
-        return Computation(types, build, family, (*names, operator.mx_name()), self._windows(types))
+        return Computation(types, build, family, (*names, operator.mx_name()), self._windows(operands))
 
-    def _kinds(self, types: Sequence[TensorType]) -> tuple[object, ...]:
-        """What the types of operands in one family have in common."""
-        windows = self._windows(types)
-        return tuple([t if i in windows else (t.rank, t.dtype) for i, t in enumerate(types)])
+    def _kinds(self, operands: Sequence[tuple[DType, Shape]]) -> tuple[object, ...]:
+        """What the types of operands in one family have in common: their dtypes, and ranks or the shapes of weights
+        with a window."""
+        windows = self._windows(operands)
+        if not windows:
+            return tuple([(dtype, len(shape)) for dtype, shape in operands])
+        return tuple([(d, shape if i in windows else len(shape)) for i, (d, shape) in enumerate(operands)])
 
-    def _windows(self, types: Sequence[TensorType]) -> frozenset[int]:
+    def _windows(self, operands: Sequence[tuple[DType, Shape]]) -> frozenset[int]:
         """The positions of the operands that are weights with a window."""
-        named = zip(self.operator.input_names(len(types)), types, strict=False)
-        return frozenset([i for i, (name, t) in enumerate(named) if name == "weight" and t.rank > 2])
+        count = len(operands)
+        weights = self._weights.get(count)
+        if weights is None:
+            names = self.operator.input_names(count)[:count]
+            weights = self._weights[count] = tuple([i for i, name in enumerate(names) if name == "weight"])
+        return frozenset([i for i in weights if len(operands[i][1]) > 2]) if weights else _NO_POSITIONS
+
+
+_NO_POSITIONS = frozenset[int]()
+
+
+def _operands_of(types: Sequence[TensorType]) -> list[tuple[DType, Shape]]:
+    return [(t.dtype, t.shape) for t in types]
 
 
 class BoundOperator:
@@ -110,9 +142,22 @@ class BoundOperator:
         """
         device = None if arrays else device_of(call_context(arrays, out, context))
         specialization = self.function.specialization(arrays, None, device)
+        self._check(arrays)
+        return specialization
+
+    def caller(
+        self, arrays: Sequence[NDArray], out: Out = None, context: Context | None = None
+    ) -> OperatorSpecialization | FamilyCalls:
+        """What makes a call on these operands; see `specialization`."""
+        first = self.function.first_call(arrays)
+        if first is None:
+            return self.specialization(arrays, out, context)
+        self._check(arrays)
+        return first
+
+    def _check(self, arrays: Sequence[NDArray]) -> None:
         if self.scalars and checks_scalars(type(self.operator)):
             self._require(arrays)
-        return specialization
 
     def _require(self, arrays: Sequence[NDArray]) -> None:
         try:
@@ -140,7 +185,7 @@ class OperatorSpecialization(LazySpecialization):
         """`first` is the first signature of the family, if that has programs for any shapes."""
         operator = function.operator
         self.function, self.operator, self.signature = function, operator, (types, training)
-        self._first, self._calls = first, 0
+        self._first = first
         self.checks_results, self.checks_operands = operator.checks_results(), operator.checks_operands()
         if first is not None:
             super().__init__(self._dynamic, None, function.name, first.layers, device)
@@ -164,12 +209,6 @@ class OperatorSpecialization(LazySpecialization):
             return self._first.family.executable(types, eager_options(), source)
         except GraphError as error:
             raise MXNetError(refusal(self.operator, types, error)) from cause_of(error)
-
-    def repeats(self) -> bool:
-        """Count a call. False for the first one of a further signature of a family, whose shapes may not return: a fast
-        path would take longer than the call."""
-        self._calls += 1
-        return self._first is None or self._calls > 1
 
     def call(
         self, arrays: Sequence[NDArray], out: Out = None, context: Context | None = None, scalars: Sequence[float] = ()
@@ -208,7 +247,7 @@ class OperatorSpecialization(LazySpecialization):
         before_call(call)
         if self.checks_operands:
             self._check_operands(arrays)
-        numbers = [_number(value, t, context) for value, t in zip(scalars, self.numbers, strict=False)]
+        numbers = self.scalar_arrays(scalars, context)
         try:
             results = call_recorded(self.differentiable, [*arrays, *numbers], self.count)
         except GraphError as error:
@@ -218,6 +257,15 @@ class OperatorSpecialization(LazySpecialization):
             result.copyto(target)
             target._entry = result._entry
         return targets or results
+
+    def scalar_arrays(self, scalars: Sequence[float], context: Context) -> list[NDArray]:
+        """The scalar parameters of a call as arrays."""
+        return [_number(value, t, context) for value, t in zip(scalars, self.numbers, strict=False)]
+
+    @once
+    def family_calls(self) -> FamilyCalls | None:
+        """See `FamilyCalls`; None without a family."""
+        return None if self.family is None else FamilyCalls(self)
 
     @once
     def differentiable(self) -> Differentiable:

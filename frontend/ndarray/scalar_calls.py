@@ -56,8 +56,9 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
         bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
         if about_storage(bound.operator, arrays, out):
             return apply_bound(bound, arrays, out, context)
-        specialization = bound.specialization(arrays, out, context)
-        if specialization.repeats() and not specialization.modal and len(arrays) == len(args) and not are_calls_seen():
+        specialization = bound.caller(arrays, out, context)
+        plain = len(arrays) == len(args) and not are_calls_seen()
+        if plain and isinstance(specialization, OperatorSpecialization) and not specialization.modal:
             _remember(known, args, kwargs, scalars, bound.operator, specialization)
         return specialization.call(arrays, out, context, bound.scalars)
 

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...ir.graph import GraphError
-from ...ir.types import TensorType
+from ...ir.types import DType, TensorType
 from ...runtime.modes import modes, set_recording
 from ...runtime.random_keys import key_in_memory
 from ...runtime.writes import written
@@ -28,7 +28,9 @@ from .row_sums import row_sum
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
+    from ...ir.graph import RandomKey
     from ...runtime.derivative import Compiled, Derivative, Differentiable
+    from ...runtime.device import Device
     from ...runtime.function import Specialization
     from ..context import Context
     from .ndarray import NDArray
@@ -324,9 +326,13 @@ def memory_of(type: TensorType) -> tuple[tuple[int, ...], bool]:
 def random_key(program: Specialization, context: Context) -> NDArray:
     """The next random key of a context, for a run of a program that takes one."""
     assert program.random is not None
-    block = key_in_memory(context, program.random.draws, program.device)
-    type = program.executable.inputs[program.random.input]
-    return array_at(block, block.address, type.shape, type.dtype, context)
+    return key_array(context, program.random, program.device)
+
+
+def key_array(context: Context, random: RandomKey, device: Device) -> NDArray:
+    """The next random key of a context, in the memory of a device."""
+    block = key_in_memory(context, random.draws, device)
+    return array_at(block, block.address, (4,), DType.U32, context)
 
 
 class CompiledPullback:
@@ -342,17 +348,10 @@ class CompiledPullback:
         if not derivative.runs(any([c is not None for c in cotangents])):
             return [None] * len(derivative.wrt)
         seeded = [(c, t) for c, t in zip(cotangents, self.types, strict=True) if t.dtype.has_cotangent]
-        seeds = [_seed(c, t, run.context) for c, t in seeded]
-        wrt = derivative.wrt
+        seeds = [zeros_of(t, run.context) if c is None else dense_cotangent(c) for c, t in seeded]
         if not differentiable or derivative.calls_python:
             return self._once(seeds, differentiable)
-        gradient = self.function.gradient(wrt)
-        operands, read = [*run.operands, *seeds], gradient.read_operands()
-        # calls whose results the gradient does not read are not differentiated: a loss would add its own gradient
-        operands = [a if i in read or variable_of(a) else a.detach() for i, a in enumerate(operands)]
-        if is_recorded(operands):
-            return call_recorded(gradient, operands, len(wrt), run.version)
-        return execute(gradient, operands, run.context, run.version)
+        return differentiable_gradients(self.function, derivative.wrt, run.operands, seeds, run.context, run.version)
 
     def _once(self, seeds: Sequence[NDArray], recorded: bool) -> Sequence[NDArray | None]:
         """The gradients, which cannot be differentiated again."""
@@ -376,11 +375,27 @@ class CompiledPullback:
         return Origin(function, operands[:count], self.forward.derivative.wrt, operands[count:])
 
 
-def _seed(cotangent: NDArray | None, type: TensorType, context: Context) -> NDArray:
-    """A cotangent as a dense array; zeros for None."""
-    if cotangent is None:
-        return zeros_of(type, context)
+def dense_cotangent(cotangent: NDArray) -> NDArray:
+    """A cotangent as a dense array."""
     return cotangent.tostype("default") if cotangent._is_sparse else cotangent
+
+
+def differentiable_gradients(
+    function: Differentiable,
+    wrt: Sequence[int],
+    operands: Sequence[NDArray],
+    seeds: Sequence[NDArray],
+    context: Context,
+    version: Hashable = 0,
+) -> Sequence[NDArray | None]:
+    """The gradients by the operands `wrt` for cotangents of the results that can have one, on the tape themselves."""
+    gradient = function.gradient(wrt)
+    operands, read = [*operands, *seeds], gradient.read_operands()
+    # calls whose results the gradient does not read are not differentiated: a loss would add its own gradient
+    operands = [a if i in read or variable_of(a) else a.detach() for i, a in enumerate(operands)]
+    if is_recorded(operands):
+        return call_recorded(gradient, operands, len(wrt), version)
+    return execute(gradient, operands, context, version)
 
 
 class NotTwice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ...codegen.llvm.target import CpuTarget
     from ...ir.program import Program
+    from ..device import Numbers, OpenProgram
     from ..prepared import PreparedPool
     from .executable import Executable, Listener
     from .kernel_library import KernelLibrary
@@ -88,6 +89,11 @@ class HostDevice:
         from .executable import Executable
 
         return Executable(program, prepared)
+
+    def open(self, columns: Program, built: Callable[[Numbers], Program]) -> OpenProgram | None:
+        from .open_program import OpenExecutable, can_be_open
+
+        return OpenExecutable(columns, built) if can_be_open(columns) else None
 
     def synchronise(self) -> None:
         pass

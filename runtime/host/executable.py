@@ -70,8 +70,8 @@ class Executable(LoadedProgram["Instance"]):
         require_memory(program.arena_bytes)  # here, where the caller can name the computation
         self._host = _host_calls(program)
         self._pool = get_pool()
-        self._code = _load(program.code)
-        self._constants = _filled(program.constants)
+        self._code = load_code(program.code)
+        self._constants = filled(program.constants)
         self._scratch_bytes = program.scratch_bytes
         self.instance_bytes -= self._scratch_bytes
         self._layout: _ProgramLayout | None = None
@@ -189,7 +189,7 @@ def _host_calls(program: Program) -> HostCalls | None:
 _objects: WeakValueDictionary[bytes, LoadedObject] = WeakValueDictionary()
 
 
-def _load(codes: Sequence[bytes]) -> list[LoadedObject]:
+def load_code(codes: Sequence[bytes]) -> list[LoadedObject]:
     """Objects in memory, which can call each other. Programs with the same code share it."""
     known = {code: known_object for code in codes if (known_object := _objects.get(code)) is not None}
     missing = [code for code in codes if code not in known]
@@ -396,7 +396,8 @@ def _own_bytes(program: Program) -> int:
     return sum(t.nbytes for t in (*program.inputs, *program.outputs)) + program.arena_bytes + program.prepared_bytes
 
 
-def _filled(content: bytes) -> Storage:
+def filled(content: bytes) -> Storage:
+    """Memory with this content."""
     block = allocate(len(content))
     ctypes.memmove(block.address, content, len(content))
     return block
