@@ -85,6 +85,7 @@ def _numbers(b: CoreBuilder, x: Value, key: Value) -> list[Value]:
         b.conv(b.cast(x, DType.U8), b.iota((6, 4, 3, 3), DType.I8, 0), (1, 1), ((0, 0),) * 2, accumulator=I32),
         b.random_bits(key, (2, 3)),
         *b.sort([rows, b.cast(rows, I32)], 1),
+        b.argsort(rows, 0, descending=True, count=3),
         *_factors(b, b.slice(rows, (0, 0), (8, 8))),
     ]
 

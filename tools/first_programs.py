@@ -78,10 +78,18 @@ def reductions() -> None:
     x, images = nd.ones(_SHAPE), nd.ones((2, 3, 4, 5))
     _ = nd.norm(x), nd.norm(x, axis=1), nd.argmin(x, axis=1), nd.prod(x)
     _ = nd.mean(images, axis=(2, 3)), nd.mean(images, axis=(0, 2, 3)), nd.sum(images, axis=(0, 2, 3))
-    _ = x.sort(), x.argsort(), x.topk(k=2)
     for dtype, reduce in product(("float64", "int32"), (nd.sum, nd.mean, nd.max)):
         x = nd.ones(_SHAPE, dtype=dtype)
         _ = reduce(x), reduce(x, axis=0), reduce(x, axis=1)
+
+
+def orders() -> None:
+    """Sorts of rows and of a long row, whose parts threads sort, and the first elements of both."""
+    for dtype in ("uint8", "float16", *_DTYPES):
+        rows, long = nd.ones((2, 80), dtype=dtype), nd.ones((1 << 15,), dtype=dtype)
+        for x in (rows, long):
+            _ = x.sort(), x.argsort(), x.topk(k=2), x.topk(k=2, ret_typ="both")
+    nd.random.shuffle(nd.ones((4,)))
 
 
 def moves() -> None:
@@ -146,7 +154,7 @@ def draws() -> None:
     """Random numbers, and initial values."""
     for dtype in _FLOATS:
         _ = nd.random.uniform(shape=_SHAPE, dtype=dtype), nd.random.normal(shape=_SHAPE, dtype=dtype)
-    _ = nd.random.randint(0, 10, shape=_SHAPE), nd.random.shuffle(nd.ones((4,)))
+    _ = nd.random.randint(0, 10, shape=_SHAPE)
     for initial in (initializer.Xavier(), initializer.Normal(), initializer.Uniform(), initializer.One()):
         gluon.Parameter("p", shape=_SHAPE, init=initial).initialize()
 
@@ -257,7 +265,7 @@ def train_recurrent() -> None:
         _train(_Recurrent(), nd.ones((16, 16, 32)), "adam", hybridize)
 
 
-CALLS: Sequence[Program] = (arithmetic, unary, reductions, moves, lookups, products, layers, draws, updates)
+CALLS: Sequence[Program] = (arithmetic, unary, reductions, orders, moves, lookups, products, layers, draws, updates)
 """Calls of operators. Their kernels depend on the vectors of a processor alone."""
 
 NETWORKS: Sequence[Program] = (train_linear, train_dense, predict_dense, train_convolutions, train_recurrent)

@@ -236,10 +236,16 @@ class LlvmEmitter:
     # -- primitives without a Kernel
 
     def emit_node(self, node: Node, aligned: bool, in_place: bool) -> Emission | None:
-        from .routines.emit import emit_routine, has_routine
+        from .routines.emit import emit_routine, has_routine, shape_free_routine
 
         if not has_routine(node.op):
             return None
+        if (routine := shape_free_routine(node, self.target)) is not None:
+            emission, functions = routine
+            for name, emit in functions.items():
+                if self._is_new(name):
+                    emit(self.fresh)
+            return emission
         operands, symbol = (*node.inputs, *node.outputs), self._node_symbol("r", node)
         emission = self.routines.get(symbol)
         if emission is None:

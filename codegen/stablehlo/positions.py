@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...ir.dialects.core import Gather, Scatter, Sort
+from ...ir.dialects.core import ArgSort, Gather, Scatter, Sort
 from ...ir.scalar import ReduceOp
 from ...ir.symbolic import is_symbolic
-from ...ir.types import TensorType
+from ...ir.types import DType, TensorType
 from .reductions import combine, wide
 from .text import Text
 from .writer import Val, integers
@@ -72,3 +72,10 @@ def sort(t: Text, op: Sort, types: Sequence[TensorType], *xs: Val) -> Sequence[V
     elements = [TensorType((), x.type.dtype) for x in xs for _ in range(2)]
     attributes = {"dimension": f"{op.axis} : i64", "is_stable": "true" if op.stable else "false"}
     return t.op("stablehlo.sort", xs, types, attributes, [(elements, precedes)])
+
+
+def argsort(t: Text, op: ArgSort, types: Sequence[TensorType], x: Val) -> Sequence[Val]:
+    """The positions are sorted with the elements."""
+    places = t.iota(TensorType(x.type.shape, DType.I32), op.axis)
+    order = sort(t, Sort(op.axis, op.descending), (x.type, places.type), x, places)[1]
+    return [order if op.count is None else t.slice(order, types[0], [0] * x.type.rank, types[0].shape)]

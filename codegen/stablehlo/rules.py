@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from ...ir.dialects.core import (
     LQ,
     LU,
+    ArgSort,
     Broadcast,
     Cast,
     Cholesky,
@@ -39,7 +40,7 @@ from ...ir.dialects.core import (
 from ...ir.symbolic import is_symbolic
 from ...ir.types import TensorType
 from .contractions import conv, conv_weight_gradient, dot
-from .positions import gather, scatter, sort
+from .positions import argsort, gather, scatter, sort
 from .random_bits import random_bits
 from .reductions import cumulative, reduce, reduce_window, select_and_scatter
 from .scalars import SCALARS, cast
@@ -159,6 +160,7 @@ RULES: dict[type[Primitive], Rule] = {
     ConvWeightGradient: conv_weight_gradient,
     Gather: gather,
     Scatter: scatter,
+    ArgSort: argsort,
     Sort: sort,
     Cholesky: _cholesky,
     TriangularSolve: _triangular_solve,

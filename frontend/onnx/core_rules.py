@@ -12,7 +12,7 @@ from ...ir.dialects.core.contraction import Conv, Dot
 from ...ir.dialects.core.control import Call, Cond, While
 from ...ir.dialects.core.creation import Constant, Iota
 from ...ir.dialects.core.indexing import Gather, Scatter
-from ...ir.dialects.core.ordering import Sort
+from ...ir.dialects.core.ordering import ArgSort, Sort
 from ...ir.dialects.core.pointwise import Cast, Pointwise
 from ...ir.dialects.core.reduction import ArgReduce, Cumulative, Reduce
 from ...ir.dialects.core.scan import Scan
@@ -177,6 +177,13 @@ def _sort(w: Writer, node: Node, op: Sort) -> list[str]:
     return [sorted_keys, *others]
 
 
+def _argsort(w: Writer, node: Node, op: ArgSort) -> str:
+    count = w.ints([node.outputs[0].type.shape[op.axis]])
+    keys = w.input(node.inputs[0])
+    _, order = w.ops("TopK", [keys, count], 2, axis=op.axis, largest=int(op.descending), sorted=1)
+    return w.cast(order, DType.I32)
+
+
 def _clamped(w: Writer, node: Node, axes: Any) -> str:
     """The indices as I64, clamped to the operand's extents."""
     extents = [node.inputs[0].type.shape[axis] for axis in axes]
@@ -198,7 +205,7 @@ _SCATTERS = {"set": "none", "add": "add", "mul": "mul", "max": "max", "min": "mi
 def _scatter(w: Writer, node: Node, op: Scatter) -> str:
     """ScatterND with the indexed axes first. They are padded by one element, which receives updates out of bounds."""
     if op.batch:
-        raise unsupported(node, "its indices have batch axes")
+        return _scatter_rows(w, node, op)
     type = node.inputs[0].type
     rest = [i for i in range(type.rank) if i not in op.axes]
     order = [*op.axes, *rest]
@@ -207,13 +214,31 @@ def _scatter(w: Writer, node: Node, op: Scatter) -> str:
     x = w.transpose(w.input(node.inputs[0]), order)
     edges = [0] * type.rank + [1] * len(op.axes) + [0] * len(rest)
     x = w.op("Pad", x, w.ints(edges), w.scalar(0, type.dtype))
-    indices = w.cast(w.input(node.inputs[1]), DType.I64)
-    upper = w.constant(extents, np.int64)
-    negative = w.op("Less", indices, w.constant(0, np.int64))
-    indices = w.op("Min", w.op("Where", negative, upper, indices), upper)
+    indices = _inside(w, node, extents)
     result = w.op("ScatterND", x, indices, w.input(node.inputs[2]), reduction=_SCATTERS[op.op])
     inverse = [order.index(i) for i in range(type.rank)]
     return w.transpose(w.slice(result, [0] * type.rank, shape), inverse)
+
+
+def _scatter_rows(w: Writer, node: Node, op: Scatter) -> str:
+    """ScatterElements along the last axis, padded as in `_scatter`."""
+    type, indices = node.inputs[0].type, node.inputs[1].type
+    if op.axes != (type.rank - 1,) or indices.rank != op.batch + 2 or op.batch != type.rank - 1:
+        raise unsupported(node, "its indices have batch axes")
+    last = type.shape[-1]
+    x = w.op("Pad", w.input(node.inputs[0]), w.ints([0] * (2 * type.rank - 1) + [1]), w.scalar(0, type.dtype))
+    places = w.reshape(_inside(w, node, [last]), indices.shape[:-1])
+    updates = w.input(node.inputs[2])
+    result = w.op("ScatterElements", x, places, updates, axis=op.batch, reduction=_SCATTERS[op.op])
+    return w.slice(result, [0] * type.rank, type.shape)
+
+
+def _inside(w: Writer, node: Node, extents: list[int]) -> str:
+    """The indices as I64; the extent replaces those out of bounds."""
+    indices = w.cast(w.input(node.inputs[1]), DType.I64)
+    upper = w.constant(extents, np.int64)
+    negative = w.op("Less", indices, w.constant(0, np.int64))
+    return w.op("Min", w.op("Where", negative, upper, indices), upper)
 
 
 def _reduce_window(w: Writer, node: Node, op: ReduceWindow) -> str:
@@ -337,6 +362,7 @@ RULES: dict[type, Rule] = {
     Reduce: _reduce,
     ArgReduce: _arg_reduce,
     Cumulative: _cumulative,
+    ArgSort: _argsort,
     Sort: _sort,
     Gather: _gather,
     Scatter: _scatter,

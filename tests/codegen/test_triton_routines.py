@@ -229,7 +229,9 @@ def add_sort(cases: Cases, shape: Sequence[int], axis: int, dtype: DType, descen
         x[cases.rng.random(shape) < 0.1] = np.iinfo(x.dtype).min
         x[cases.rng.random(shape) < 0.1] = np.iinfo(x.dtype).max
     numbers = cases.b.iota(x.shape, DType.I64, axis)
-    cases.results += cases.b.sort([cases.input(x), numbers], axis, descending=descending)
+    operand = cases.input(x)
+    cases.results += cases.b.sort([operand, numbers], axis, descending=descending)
+    cases.results.append(cases.b.argsort(operand, axis, descending, min(2, x.shape[axis])))
 
 
 @STATIC

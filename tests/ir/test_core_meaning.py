@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mxforge.ir.dialects.core import (
     ArgReduce,
+    ArgSort,
     Cast,
     Constant,
     Conv,
@@ -153,6 +154,8 @@ def test_sort_puts_nan_last_and_keeps_ties() -> None:
     key, place = f32(2, NAN, 1, 2, -INF), i32(0, 1, 2, 3, 4)
     assert Sort(0).evaluate(key, place)[1].tolist() == [4, 2, 0, 3, 1]
     assert Sort(0, descending=True).evaluate(key, place)[1].tolist() == [0, 3, 2, 4, 1]
+    assert run(ArgSort(0), key) == [4, 2, 0, 3, 1]
+    assert run(ArgSort(0, descending=True, count=3), key) == [0, 3, 2]
     assert run(Sort(0, descending=True), np.array([0, 255, 7], np.uint8)) == [255, 7, 0]
     assert run(Sort(0, descending=True), np.array([-128, 127], np.int8)) == [127, -128]
 

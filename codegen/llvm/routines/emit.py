@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ....ir.dialects.core import (
     LQ,
     LU,
+    ArgSort,
     Cholesky,
     Cumulative,
     Scatter,
@@ -18,13 +19,14 @@ from ....ir.dialects.core import (
 from ....ir.graph import Node, Op
 from ....ir.types import TensorType
 from ...emission import Emission
+from ..cpu import Cpu
 from ..emitter import ModuleBuilder
 from .cumulative import emit_cumulative
 from .eigen import emit_symmetric_eigen
 from .factorization import emit_cholesky, emit_lq, emit_lu, emit_triangular_solve
 from .scatter import emit_scatter
 from .select_and_scatter import emit_select_and_scatter
-from .sort import emit_sort
+from .sort import Functions, sort_launches
 
 Types = tuple[TensorType, ...]
 Emitter = Callable[[Op, Types, Types, ModuleBuilder, str], Emission]
@@ -32,18 +34,32 @@ Emitter = Callable[[Op, Types, Types, ModuleBuilder, str], Emission]
 
 def has_routine(op: Op) -> bool:
     """True if `op` is emitted by a routine and not through a Kernel."""
-    return type(op) in _ROUTINES
+    return type(op) in _ROUTINES or type(op) in _SHAPE_FREE
 
 
 def emit_routine(node: Node, module: ModuleBuilder, symbol: str) -> Emission:
     """Emit the functions of a node's primitive. Their arguments are the addresses of the operands, then of the results,
     then of the workspace. ValueError for a blocked layout that the routine does not support."""
+    inputs, outputs = _types(node)
+    return _ROUTINES[type(node.op)](node.op, inputs, outputs, module, symbol)
+
+
+def shape_free_routine(node: Node, target: Cpu) -> tuple[Emission, Functions] | None:
+    """The emission of a primitive whose functions are the same for all shapes, and what emits them; None if its
+    functions are those of `emit_routine`. ValueError for a blocked layout."""
+    launches = _SHAPE_FREE.get(type(node.op))
+    inputs, outputs = _types(node)
+    return None if launches is None else launches(node.op, inputs, outputs, target)
+
+
+def _types(node: Node) -> tuple[Types, Types]:
+    """The types of the operands and the results."""
     inputs = tuple(v.type for v in node.inputs)
     outputs = tuple(v.type for v in node.outputs)
     for tensor in () if isinstance(node.op, SelectAndScatter) else (*inputs, *outputs):
         if tensor.layout is not None:
             raise ValueError(f"{node.op.name} requires row-major tensors, got {tensor}")
-    return _ROUTINES[type(node.op)](node.op, inputs, outputs, module, symbol)
+    return inputs, outputs
 
 
 _ROUTINES: dict[type[Op], Emitter] = {
@@ -53,7 +69,11 @@ _ROUTINES: dict[type[Op], Emitter] = {
     LU: emit_lu,
     Scatter: emit_scatter,
     SelectAndScatter: emit_select_and_scatter,
-    Sort: emit_sort,
     SymmetricEigen: emit_symmetric_eigen,
     TriangularSolve: emit_triangular_solve,
+}
+
+_SHAPE_FREE: dict[type[Op], Callable[[Op, Types, Types, Cpu], tuple[Emission, Functions]]] = {
+    ArgSort: sort_launches,
+    Sort: sort_launches,
 }

@@ -1,119 +1,176 @@
-"""Sorts along an axis: a stable merge sort of 64-bit keys with their positions, then a gather of all operands.
+"""Sorts along an axis: which launches sort the rows of a tensor (`sorting/rows.py`), and with which numbers.
 
-A key is an integer with the order of the element. For floats it is computed from their bits, with the order of negative
-numbers reversed. NaN has the greatest key for both directions, and the two zeros have the same key.
+Rows are the units of a launch. If there are fewer rows than threads, long rows are divided into parts, which are sorted
+and then merged in pairs; the merge of two runs is divided into pieces.
 """
 
 from __future__ import annotations
 
-from ....ir.dialects.core import Sort
+from collections.abc import Callable
+from functools import partial
+
+from ....ir.dialects.core import ArgSort, Sort
 from ....ir.graph import Op
+from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType, TensorType
 from ...emission import Emission, LaunchSpec
-from ..arithmetic import Value
-from ..emitter import FunctionBuilder, ModuleBuilder
-from ..types import I64, PTR, memory_type_of
-from .rows import Rows, computing, kernel_function, pointers, read, rows_along
+from ..cpu import Cpu
+from ..emitter import ModuleBuilder
+from ..shared import LOOPS
+from ..sorting.keys import key_numbers
+from ..sorting.partition import padding
+from ..sorting.rows import Kind, Numbers, emit_merges, emit_rows, emit_ties, word_of
+from ..sorting.top import room
+from ..types import I32, I64, PTR, Type, memory_type_of
+from .rows import Rows, kernel_function, pointers, rows_along
 
-_GREATEST = (1 << 63) - 1
+Functions = dict[str, Callable[[ModuleBuilder], None]]
+"""The functions of an emission by their symbols."""
+
+_LONG = 1 << 15  # elements of a row that threads share
+_TOP = 8  # so many times more elements than results make a selection faster than partitions
+_GRAIN = 2048  # elements: less is not worth another thread
 
 
-def emit_sort(
-    op: Op,
-    inputs: tuple[TensorType, ...],
-    outputs: tuple[TensorType, ...],
-    module: ModuleBuilder,
-    symbol: str,
-) -> Emission:
-    """The workspace holds two arrays of keys and two of positions of a row for each worker."""
-    assert isinstance(op, Sort)
-    rows = rows_along(inputs[0], op.axis)
-    if not rows.count or not rows.length:
-        return Emission(())
-    merge = _merge_sort(module)
+def sort_launches(
+    op: Op, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...], target: Cpu
+) -> tuple[Emission, Functions]:
+    """The emission of a `Sort` or `ArgSort` and its functions, which are the same for all shapes."""
+    assert isinstance(op, Sort | ArgSort)
+    if not outputs[0].size:
+        return Emission(()), {}
+    if len(inputs) == 1:
+        kind: Kind = "values" if isinstance(op, Sort) else "order"
+        plan = _Plan.of(kind, inputs[0], op, target)
+        return Emission(plan.launches(), plan.workspace, extents=plan.numbers), plan.functions()
+    return _sort_several(op, inputs, target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The launches for rows of one tensor. `parts` is the number of parts of each row."""
+
+    kind: Kind
+    dtype: DType
+    rows: Rows
+    first: int
+    descending: bool
+    parts: int
+    target: Cpu
+
+    @staticmethod
+    def of(kind: Kind, x: TensorType, op: Sort | ArgSort, target: Cpu) -> _Plan:
+        rows = rows_along(x, op.axis)
+        first = rows.length if isinstance(op, Sort) or op.count is None else op.count
+        is_shared = rows.count < target.threads and rows.length >= _LONG
+        parts = 1 << (target.threads - 1).bit_length() if is_shared else 1
+        if kind == "order" and x.dtype.bits <= 32 and first * _TOP * parts <= rows.length:
+            kind = "top"
+        if rows.length >= 1 << 32:
+            raise NotImplementedError(f"rows of {rows.length} elements are not sorted: positions have 32 bits")
+        return _Plan(kind, x.dtype, rows, first, op.descending, parts, target)
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element in memory."""
+        return memory_type_of(self.dtype).bits
+
+    @property
+    def _span(self) -> int:
+        return -(-self.rows.length // self.parts)
+
+    @property
+    def _room(self) -> int:
+        return room(self.first, self.target.lanes(32)) if self.kind == "top" else self._span
+
+    @property
+    def _buffer(self) -> int:
+        """Words of one of the two buffers of the workspace."""
+        units = self.target.threads if self.parts == 1 else self.rows.count * self.parts
+        return units * (self._room + padding(word_of(self.kind, self.bits), self.target))
+
+    @property
+    def workspace(self) -> int:
+        """Bytes."""
+        return 2 * self._buffer * word_of(self.kind, self.bits).bytes
+
+    @property
+    def _has_ties(self) -> bool:
+        return self.kind == "order" and self.bits == 64
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        rows = self.rows
+        # which of 64-bit keys are first is known only after their ties are sorted
+        kept = rows.length if self._has_ties else self.first
+        keys = key_numbers(self.dtype, self.descending)
+        sizes = rows.length, rows.stride, kept, self.first, self.parts, self._span, self._room, self._buffer
+        return tuple(Numbers(*sizes, *keys))
+
+    def _symbol(self, what: str) -> str:
+        """Merges of positions are the same for all elements."""
+        is_order = what == "merges" and self.kind != "values"
+        return f"{LOOPS}sort_{what}_{'order' if is_order else f'{self.kind}{self.bits}'}"
+
+    def launches(self) -> tuple[LaunchSpec, ...]:
+        rows, kind = self.rows, f"sort-{self.kind}"
+        if self.parts == 1:
+            return (LaunchSpec(self._symbol("rows"), rows.count, -(-_GRAIN // rows.length), kind),)
+        launches = [LaunchSpec(self._symbol("rows"), rows.count * self.parts, 1, kind)]
+        source, target, width = 0, self._buffer, 1
+        while width < self.parts:
+            is_last = int(2 * width == self.parts and not self._has_ties)
+            numbers = width, source, target, is_last
+            launches.append(LaunchSpec(self._symbol("merges"), rows.count * self.parts, 1, kind, numbers))
+            source, target, width = target, source, 2 * width
+        if self._has_ties:
+            launches.append(LaunchSpec(self._symbol("ties"), rows.count, 1, kind, (source, target)))
+        return tuple(launches)
+
+    def functions(self) -> Functions:
+        emitters = {"rows": emit_rows, "merges": emit_merges, "ties": emit_ties}
+        used = {launch.symbol for launch in self.launches()}
+        return {
+            symbol: partial(emit, symbol=symbol, kind=self.kind, bits=self.bits)
+            for what, emit in emitters.items()
+            if (symbol := self._symbol(what)) in used
+        }
+
+
+def _sort_several(op: Sort | ArgSort, inputs: tuple[TensorType, ...], target: Cpu) -> tuple[Emission, Functions]:
+    """The order of the first operand goes to the workspace; then each operand is read in this order."""
+    count, plan = len(inputs), _Plan.of("order", inputs[0], op, target)
+    numbers = range(2 * count, 2 * count + len(plan.numbers))
+    workspace = numbers.stop
+    positions = -(-4 * inputs[0].size // 64) * 64  # bytes of the order, before the workspace of the sort
+    extents = [(i, 0) for i in numbers]
+    sort = [
+        LaunchSpec(
+            s.symbol, s.count, s.grain, s.kind, s.numbers, ((0, 0), (workspace, 0), *extents, (workspace, positions))
+        )
+        for s in plan.launches()
+    ]
+    functions = plan.functions()
+    for i, x in enumerate(inputs):
+        bits = memory_type_of(x.dtype).bits
+        symbol = f"{LOOPS}sort_reordered{bits}"
+        functions[symbol] = partial(_emit_reordered, symbol=symbol, bits=bits)
+        taken = (i, 0), (count + i, 0), *extents[:2], (workspace, 0)
+        sort.append(LaunchSpec(symbol, x.size, _GRAIN, "sort-reorder", taken=taken))
+    return Emission(tuple(sort), positions + plan.workspace, extents=plan.numbers), functions
+
+
+def _emit_reordered(module: ModuleBuilder, symbol: str, bits: int) -> None:
+    """Read elements in the order of their rows. Arguments: operand, result, length and stride of a row, positions."""
     f = kernel_function(module, symbol)
-    places = pointers(f, len(inputs) + len(outputs) + 1)
-    own = f.convert(f.args[3], "i64") * (4 * rows.length)
-    work = f.gep(places[-1], own, I64)
-    keys, order = work, f.gep(work, rows.length, I64)
-    with f.loop(f.args[1], f.args[2]) as row:
-        first = rows.first(f, row)
-        with f.loop(0, rows.length) as i:
-            key = _key(f, read(f, places[0], rows.at(f, first, i), inputs[0].dtype), inputs[0].dtype, op.descending)
-            f.store(key, f.gep(keys, i, I64))
-            f.store(i, f.gep(order, i, I64))
-        f.call_void(merge, keys, f.gep(work, 2 * rows.length, I64), f.const(I64, rows.length))
-        _gather(f, rows, first, order, places, inputs)
+    x, result = pointers(f, 2)
+    length, stride = (f.load(f.gep(f.args[0], i, I64), I64) for i in (2, 3))
+    order = f.load(f.gep(f.args[0], 4, PTR), PTR)
+    element = Type.of(f"i{bits}")
+    with f.loop(f.args[1], f.args[2]) as i:
+        outer = f.udiv(i, f.mul(length, stride))
+        start = f.add(f.mul(outer, f.mul(length, stride)), f.urem(i, stride))
+        position = f.convert(f.load(f.gep(order, i, I32), I32), "i64")
+        value = f.load(f.gep(x, f.add(start, f.mul(position, stride)), element), element)
+        f.store(value, f.gep(result, i, element))
     f.ret()
-    workspace = module.target.threads * 4 * rows.length * 8
-    return Emission((LaunchSpec(symbol, rows.count, max(1, 1024 // rows.length)),), workspace)
-
-
-def _gather(
-    f: FunctionBuilder, rows: Rows, first: Value, order: Value, places: list[Value], types: tuple[TensorType, ...]
-) -> None:
-    for n, type in enumerate(types):
-        element = memory_type_of(type.dtype)
-        with f.loop(0, rows.length) as i:
-            chosen = rows.at(f, first, f.load(f.gep(order, i, I64), I64))
-            value = f.load(f.gep(places[n], chosen, element), element)
-            f.store(value, f.gep(places[len(types) + n], rows.at(f, first, i), element))
-
-
-def _key(f: FunctionBuilder, value: Value, dtype: DType, descending: bool) -> Value:
-    """The key of an element."""
-    if not dtype.is_float:
-        wide = f.convert(value, "i64", signed=dtype.is_signed)
-        if dtype is DType.U64:
-            wide = wide ^ (1 << 63)
-        return f.not_(wide) if descending else wide
-    wide = computing(dtype)
-    positive_zero = f.add(value, 0.0)  # -0 + 0 is +0
-    bits = f.bitcast(positive_zero, "i64" if wide is DType.F64 else "i32")
-    ordered = bits ^ f.lshr(f.ashr(bits, bits.type.bits - 1), 1)
-    key = f.convert(ordered, "i64")
-    key = f.not_(key) if descending else key
-    return f.select(f.is_nan(value), f.const(I64, _GREATEST), key)
-
-
-def _merge_sort(module: ModuleBuilder) -> str:
-    """The symbol of `sort(ptr data, ptr scratch, i64 n)`, a stable sort in place of n keys, followed by n positions."""
-    name = "mxf_merge_sort"
-    if module.has_function(name):
-        return f"@{name}"
-    f = module.function(name, None, (("data", PTR, ""), ("scratch", PTR, ""), ("n", I64, "")), linkage="internal")
-    data, scratch, n = f.args
-
-    def pass_over(width: Value, source: Value, target: Value) -> tuple[Value, Value, Value]:
-        with f.loop(0, n, f.mul(width, 2)) as low:
-            _merge(f, source, target, low, width, n)
-        return f.mul(width, 2), target, source
-
-    def unsorted(width: Value, *_: Value) -> Value:
-        return f.cmp("lt", width, n)
-
-    _, sorted_at, _ = f.while_loop([f.const(I64, 1), data, scratch], unsorted, pass_over)
-    with f.when(f.cmp("ne", sorted_at, data)), f.loop(0, f.mul(n, 2)) as i:
-        f.store(f.load(f.gep(sorted_at, i, I64), I64), f.gep(data, i, I64))
-    f.ret()
-    return f"@{name}"
-
-
-def _merge(f: FunctionBuilder, source: Value, target: Value, low: Value, width: Value, n: Value) -> None:
-    """Merge the runs [low, low + width) and [low + width, low + 2 * width) of source into target; of equal keys the
-    left one is first.
-    """
-    middle = f.smin(low + width, n)
-    high = f.smin(middle + width, n)
-    last = n - 1
-    with f.carry_loop(low, high, [low, middle]) as loop:
-        left, right = loop.values
-        a = f.load(f.gep(source, f.smin(left, last), I64), I64)
-        b = f.load(f.gep(source, f.smin(right, last), I64), I64)
-        left_done, right_done = f.cmp("ge", left, middle), f.cmp("ge", right, high)
-        take_left = f.not_(left_done) & (right_done | f.cmp("le", a, b))
-        chosen = f.select(take_left, left, right)
-        f.store(f.select(take_left, a, b), f.gep(target, loop.index, I64))
-        position = f.load(f.gep(source, chosen + n, I64), I64)
-        f.store(position, f.gep(target, loop.index + n, I64))
-        loop.next(f.select(take_left, left + 1, left), f.select(take_left, right, right + 1))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....ir.dialects.core import Cumulative, Scatter, SelectAndScatter, Sort
+from ....ir.dialects.core import ArgSort, Cumulative, Scatter, SelectAndScatter, Sort
 from ....ir.graph import Node, Op
 from ...emission import Emission
 from ..emit import TritonSource
 from .cumulative import emit_cumulative
 from .launches import Launches
 from .scatter import emit_scatter
-from .sort import emit_sort
+from .sort import emit_argsort, emit_sort
 from .window_gradient import emit_window_gradient
 
 _ROUTINES: dict[type[Op], Callable[[Op, Launches], bool]] = {
+    ArgSort: emit_argsort,
     Cumulative: emit_cumulative,
     Scatter: emit_scatter,
     SelectAndScatter: emit_window_gradient,

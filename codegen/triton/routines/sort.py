@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
-from ....ir.dialects.core import Sort
+from ....ir.dialects.core import ArgSort, Sort
 from ....ir.graph import Op
 from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import is_symbolic
-from ....ir.types import DType
+from ....ir.types import DType, TensorType
 from ..schedule import power_of_two
 from .launches import Constant, Launches, Memory
 
@@ -36,8 +36,37 @@ def emit_sort(op: Op, launches: Launches) -> bool:
     x = launches.types[0]
     if not x.size:
         return True
+    order = _add_order(op, launches)
+    last, programs = int(op.axis == x.rank - 1), -(-x.size // _BLOCK)
+    sizes = _sizes(op, x)
+    count = len(launches.types) // 2
+    for i in range(count):
+        pointers = {"x_ptr": launches.memory(i), "order_ptr": order, "result_ptr": launches.memory(count + i)}
+        launches.add("sort", "reordered", pointers, sizes, {"LAST": last, "BLOCK": _BLOCK}, programs)
+    return True
+
+
+def emit_argsort(op: Op, launches: Launches) -> bool:
+    """Add the launches of an ArgSort: True."""
+    assert isinstance(op, ArgSort)
+    x, result = launches.types
+    if not result.size:
+        return True
+    pointers = {"order_ptr": _add_order(op, launches), "result_ptr": launches.memory(1)}
+    sizes = {**_sizes(op, x), "count": result.size, "first": result.shape[op.axis]}
+    launches.add("sort", "positions", pointers, sizes, {"BLOCK": _BLOCK}, -(-result.size // _BLOCK))
+    return True
+
+
+def _sizes(op: Sort | ArgSort, x: TensorType) -> dict[str, int]:
+    return {"count": x.size, "length": x.shape[op.axis], "inner": prod(x.shape[op.axis + 1 :])}
+
+
+def _add_order(op: Sort | ArgSort, launches: Launches) -> Memory:
+    """Add the launches that sort the rows of the first operand: the numbers of its elements in order, row by row."""
+    x = launches.types[0]
     length, last = x.shape[op.axis], int(op.axis == x.rank - 1)
-    sizes = {"count": x.size, "length": length, "inner": prod(x.shape[op.axis + 1 :])}
+    sizes = _sizes(op, x)
     dtype = DType.I64 if x.dtype.bits == 64 else DType.I32
     keys = launches.reserve(x.size, dtype)
     flips = x.dtype.is_unsigned and x.dtype.bits == dtype.bits
@@ -45,12 +74,7 @@ def emit_sort(op: Op, launches: Launches) -> bool:
     programs = -(-x.size // _BLOCK)
     pointers = {"x_ptr": launches.memory(0), "key_ptr": keys}
     launches.add("sort", "keys", pointers, sizes, {**constants, "LAST": last, "BLOCK": _BLOCK}, programs)
-    order = add_sorted(launches, keys, x.size, length).order
-    count = len(launches.types) // 2
-    for i in range(count):
-        pointers = {"x_ptr": launches.memory(i), "order_ptr": order, "result_ptr": launches.memory(count + i)}
-        launches.add("sort", "reordered", pointers, sizes, {"LAST": last, "BLOCK": _BLOCK}, programs)
-    return True
+    return add_sorted(launches, keys, x.size, length).order
 
 
 def add_sorted(launches: Launches, keys: Memory, count: int, length: int) -> SortedRows:

@@ -11,7 +11,7 @@ from .host_callback import HostCallback, HostGradient
 from .indexing import Gather, Scatter
 from .interpret import evaluate_graph, interpret
 from .numerics import round_bfloat16
-from .ordering import Sort
+from .ordering import ArgSort, Sort
 from .pointwise import Cast, Pointwise
 from .primitive import Primitive, storage
 from .reduction import ArgReduce, Cumulative, Reduce
@@ -22,6 +22,7 @@ from .window import ReduceWindow, SelectAndScatter
 
 __all__ = [
     "ArgReduce",
+    "ArgSort",
     "Broadcast",
     "Call",
     "Cast",

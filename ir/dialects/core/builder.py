@@ -19,7 +19,7 @@ from .creation import Constant, Iota, RandomBits, Size
 from .factorization import LQ, LU, Cholesky, SymmetricEigen, TriangularSolve
 from .host_callback import HostCallback, HostFunction, HostGradient
 from .indexing import Gather, Scatter
-from .ordering import Sort
+from .ordering import ArgSort, Sort
 from .own_gradient import OwnGradient, call_with_gradient, without_gradient
 from .pointwise import Cast
 from .primitive import storage
@@ -191,6 +191,15 @@ class CoreBuilder(ScalarMethods):
         k = indices.type.rank
         return self.transpose(taken, (*range(k, k + axis), *range(k), *range(k + axis, taken.type.rank)))
 
+    def take_along(self, x: Value, positions: Value, axis: int) -> Value:
+        """The elements of x at `positions` along one axis: result[.., i, ..] = x[.., positions[.., i, ..], ..]."""
+        axis %= x.type.rank
+        if axis == x.type.rank - 1:
+            return self.gather(x, self.expand_dims(positions, -1), (axis,), axis)
+        last = [*(k for k in range(x.type.rank) if k != axis), axis]
+        taken = self.take_along(self.transpose(x, last), self.transpose(positions, last), -1)
+        return self.transpose(taken, [last.index(k) for k in range(x.type.rank)])
+
     def scatter(
         self, x: Value, indices: Value, updates: Value, op: str | ReduceOp, axes: Sequence[int], batch: int = 0
     ) -> Value:
@@ -358,6 +367,10 @@ class CoreBuilder(ScalarMethods):
         """The tensors permuted along `axis` to sort the first one."""
         operands = (xs,) if isinstance(xs, Value) else tuple(xs)
         return self.node(Sort(axis % operands[0].type.rank, descending, stable), *operands).outputs
+
+    def argsort(self, x: Value, axis: int, descending: bool = False, count: int | None = None) -> Value:
+        """The positions along `axis` of the elements in order, or of the first `count`; see ArgSort."""
+        return self.add_node(ArgSort(axis % x.type.rank, descending, count), x)
 
     def call(
         self, body: Graph, *operands: Value, gradient: Graph | None = None, wrt: Sequence[int] | None = None

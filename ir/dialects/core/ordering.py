@@ -1,4 +1,4 @@
-"""The primitive that sorts elements."""
+"""The primitives that sort elements, and find their order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ...graph import Node, Value
 from ...lazy_dataclass import dataclass
 from ...types import DType, TensorType
-from .primitive import Array, Arrays, Gradients, Primitive, Types, check_axes
+from .primitive import Array, Arrays, Gradients, Primitive, Types, check_axes, operands
 
 if TYPE_CHECKING:
     from .builder import CoreBuilder
@@ -38,18 +38,57 @@ class Sort(Primitive):
         return tuple(TensorType(t.shape, t.dtype) for t in types)
 
     def evaluate(self, *arrays: Array) -> Arrays:
-        key = arrays[0]
-        if self.descending:  # NaN stays NaN, and no integer overflows
-            key = np.negative(key) if key.dtype.kind == "f" else np.invert(key)
-        order = np.argsort(key, self.axis, kind="stable")
+        order = _order(arrays[0], self.axis, self.descending)
         return tuple(np.take_along_axis(a, order, self.axis) for a in arrays)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         """Sorts the permutation, and the cotangents with it."""
-        shape = node.inputs[0].type.shape
-        places = b.iota(shape, DType.I64, self.axis)
-        order = b.sort([node.inputs[0], places], self.axis, descending=self.descending, stable=True)[1]
+        order = b.argsort(node.inputs[0], self.axis, self.descending)
         sorted_too = [i for i, v in enumerate(node.inputs) if v.type.dtype.has_cotangent]
         undone = b.sort([order, *(cotangents[i] for i in sorted_too)], self.axis)[1:]
         gradients = dict(zip(sorted_too, undone, strict=True))
         return [gradients.get(i) for i in range(len(node.inputs))]
+
+
+@dataclass(frozen=True)
+class ArgSort(Primitive):
+    """The positions (I32) along `axis` of the elements in ascending or descending order; with `count` those of the
+    first `count` elements alone.
+
+    Equal elements keep their order, and NaN is last in both orders.
+    """
+
+    name = "core.argsort"
+    axis: int
+    descending: bool = False
+    count: int | None = None
+
+    def infer(self, *types: TensorType) -> Types:
+        (x,) = operands(types, 1)
+        check_axes((self.axis,), x.rank, "axis")
+        length = x.shape[self.axis]
+        if self.count is not None and not 0 <= self.count <= length:
+            raise ValueError(f"count must be in [0, {length}], got {self.count}")
+        count = length if self.count is None else self.count
+        return (TensorType((*x.shape[: self.axis], count, *x.shape[self.axis + 1 :]), DType.I32),)
+
+    def evaluate(self, *arrays: Array) -> Arrays:
+        order = _order(arrays[0], self.axis, self.descending)
+        first = (slice(None),) * self.axis + (slice(self.count),)
+        return (order[first].astype(np.int32),)
+
+    def vanishes(self, node: Node, zero: Sequence[bool]) -> bool:
+        return False
+
+    def differentiable(self, operands: int) -> Sequence[int]:
+        return ()
+
+    def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
+        return [None]
+
+
+def _order(key: Array, axis: int, descending: bool) -> Array:
+    """The positions of the elements in order."""
+    if descending:  # NaN stays NaN, and no integer overflows
+        key = np.negative(key) if key.dtype.kind == "f" else np.invert(key)
+    return np.argsort(key, axis, kind="stable")

@@ -106,8 +106,7 @@ def rows_at(b: MxBuilder, rows: Value, order: Value) -> Value:
 
 def kept_first(b: MxBuilder, keep: Value) -> Value:
     """Positions (B, N) that move the kept rows to the front and preserve the order."""
-    places = b.iota(keep.type.shape, DType.I32, 1)
-    return b.sort([b.cast(b.not_(keep), DType.I32), places], 1, stable=True)[1]
+    return b.argsort(b.not_(keep), 1)
 
 
 def take_flags(b: MxBuilder, flags: Value, order: Value) -> Value:
@@ -197,7 +196,7 @@ class BoxNMS(Operator):
             valid = b.and_(valid, b.ne(column(b, rows, self.id_index), self.background_id))
         key = b.select(valid, score, b.full_like(score, -np.inf))
         places = b.iota(score.type.shape, DType.I32, 1)
-        order = b.sort([key, places], 1, descending=True, stable=True)[1]
+        order = b.argsort(key, 1, descending=True)
         return order, b.and_(take_flags(b, valid, order), b.lt(places, limit))
 
     def _corners(self, b: MxBuilder, rows: Value) -> Corners:
@@ -342,7 +341,7 @@ class MultiBoxDetection(Operator):
     def _suppressed(self, b: MxBuilder, rows: Value, score: Value, valid: Value) -> Value:
         places = b.iota(score.type.shape, DType.I32, 1)
         key = b.select(valid, score, b.full_like(score, -np.inf))
-        order = b.sort([key, places], 1, descending=True, stable=True)[1]
+        order = b.argsort(key, 1, descending=True)
         if self.nms_topk > 0:  # other rows keep the anchors' order
             order = b.select(b.lt(places, self.nms_topk), order, kept_first(b, valid))
         valid, rows = b.lt(places, _count(b, valid)), rows_at(b, rows, order)

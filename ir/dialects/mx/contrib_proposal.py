@@ -156,8 +156,7 @@ class _Proposals(Operator):
         top_n = self.rpn_post_nms_top_n
         limit = min(self.rpn_pre_nms_top_n, count) if self.rpn_pre_nms_top_n > 0 else count
         score = column(b, rows, 4)
-        order = b.sort([score, b.iota(score.type.shape, DType.I32, 1)], 1, descending=True)[1]
-        ranked = rows_at(b, rows, b.slice_axis(order, 1, 0, limit))
+        ranked = rows_at(b, rows, b.argsort(score, 1, True, limit))
         most = min(top_n, limit)
         alive = b.full((batch, limit), True, DType.BOOL)
         keep = suppress(b, as_corners([column(b, ranked, i) for i in range(4)]), None, alive, self._conflict, most)

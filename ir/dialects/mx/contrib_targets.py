@@ -286,9 +286,7 @@ class MultiBoxTarget(Operator):
         candidate = b.and_(b.not_(positive), b.lt(most, self.negative_mining_thresh))
         background = column(b, b.transpose(softmax(b, predictions, 1), (0, 2, 1)), 0)
         key = b.select(candidate, background, b.full_like(background, np.inf))
-        places = b.iota(shape, DType.I32, 1)
-        order = b.sort([key, places], 1)[1]
-        rank = b.sort([order, places], 1)[1]
+        rank = b.argsort(b.argsort(key, 1), 1)
         return b.and_(candidate, b.lt(rank, b.broadcast(quota, shape, (0,))))
 
     def _targets(

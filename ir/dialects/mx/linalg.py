@@ -409,8 +409,8 @@ class Syevd(Matrices):
         self.check_matrices(x, square=1)
         values, vectors = b.symmetric_eigen(_symmetric(b, x))
         batch = x.type.rank - 2
-        places = b.iota(values.type.shape, DType.I32, batch)
-        values, order = b.sort([values, places], batch)
+        order = b.argsort(values, batch)
+        values = b.take_along(values, order, batch)
         vectors = b.gather(vectors, b.expand_dims(order, -1), (batch,), batch)
         return self._signed(b, vectors), values
 

@@ -17,14 +17,11 @@ if TYPE_CHECKING:
 IndexDType = Literal["float16", "float32", "float64", "int32", "int64", "uint8"]
 
 
-def ordered(b: MxBuilder, x: Value, axis: int | None, ascending: bool) -> tuple[Value, Value, int]:
-    """x sorted along an axis (flattened for None), the original positions of its elements, and the axis."""
+def along(b: MxBuilder, x: Value, axis: int | None) -> tuple[Value, int]:
+    """x and the axis along which it is sorted: the flattened array for None."""
     if axis is None:
-        x = b.reshape(x, (x.type.size,))
-    along = normalize_axis(axis or 0, x.type.rank)
-    places = b.iota(x.type.shape, DType.I32, along)
-    values, order = b.sort([x, places], along, descending=not ascending, stable=True)
-    return values, order, along
+        return b.reshape(x, (x.type.size,)), 0
+    return x, normalize_axis(axis, x.type.rank)
 
 
 @operator("sort", aliases=("_npi_sort",))
@@ -47,8 +44,9 @@ class Sort(Operator):
     is_ascend: Bool = True
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
-        values, order, _ = ordered(b, inputs[0], self.axis, self.is_ascend)
-        return values, order
+        x, axis = along(b, inputs[0], self.axis)
+        (values,) = b.sort(x, axis, descending=not self.is_ascend)
+        return values, b.argsort(x, axis, not self.is_ascend)
 
 
 @operator("argsort", aliases=("_npi_argsort",))
@@ -71,7 +69,8 @@ class ArgSort(Operator):
     dtype: IndexDType = "float32"
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        _, order, _ = ordered(b, inputs[0], self.axis, self.is_ascend)
+        x, axis = along(b, inputs[0], self.axis)
+        order = b.argsort(x, axis, not self.is_ascend)
         return b.cast(order, DType.from_numpy(self.dtype))
 
 
@@ -114,18 +113,22 @@ class TopK(Operator):
         return {"indices": [index], "mask": [None]}.get(self.ret_typ, [None, index])
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
-        x = inputs[0]
-        values, order, axis = ordered(b, x, self.axis, self.is_ascend)
-        extent = order.type.shape[axis]
+        x, axis = along(b, inputs[0], self.axis)
+        extent = x.type.shape[axis]
         if self.k > extent:
             raise ValueError(f"k must not exceed the {extent} elements of the axis, got {self.k}")
         k = self.k if self.k > 0 else extent
+        order = b.argsort(x, axis, not self.is_ascend, k)
         if self.ret_typ == "mask":
-            return self._mask(b, x, order, axis, k)
-        indices = b.cast(b.slice_axis(order, axis, 0, k), DType.from_numpy(self.dtype))
-        return indices if self.ret_typ == "indices" else (b.slice_axis(values, axis, 0, k), indices)
+            return b.reshape(self._mask(b, x, order, axis), inputs[0].type.shape)
+        indices = b.cast(order, DType.from_numpy(self.dtype))
+        return indices if self.ret_typ == "indices" else (b.take_along(x, order, axis), indices)
 
-    def _mask(self, b: MxBuilder, x: Value, order: Value, axis: int, k: int) -> Value:
-        """Compute each element's rank by sorting the positions, and select ranks below k."""
-        _, rank = b.sort([order, b.iota(order.type.shape, DType.I32, axis)], axis, descending=False, stable=True)
-        return b.reshape(b.cast(b.lt(rank, k), x.type.dtype), x.type.shape)
+    def _mask(self, b: MxBuilder, x: Value, order: Value, axis: int) -> Value:
+        """Ones at the selected positions."""
+        last = [*(i for i in range(x.type.rank) if i != axis), axis]
+        order = b.transpose(order, last)
+        zeros = b.full(tuple(x.type.shape[i] for i in last), 0, x.type.dtype)
+        ones = b.full(order.type.shape, 1, x.type.dtype)
+        mask = b.scatter(zeros, b.expand_dims(order, -1), ones, "set", (x.type.rank - 1,), x.type.rank - 1)
+        return b.transpose(mask, [last.index(i) for i in range(x.type.rank)])

@@ -273,8 +273,7 @@ class Shuffle(Elementwise):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
         count = x.type.shape[0]
-        order = b.sort([draw.bits(b, (count,)), b.iota((count,), DType.I32, 0)], 0)[1]
-        return b.take(x, order, 0)
+        return b.take(x, b.argsort(draw.bits(b, (count,)), 0), 0)
 
 
 @operator("_sample_multinomial", aliases=("sample_multinomial",))

@@ -144,3 +144,14 @@ def reordered(
         number = tl.load(order_ptr + (outer * inner + column) * length + i, mask=inside, other=0)
         source = (outer * length + number.to(at.dtype)) * inner + column
     tl.store(result_ptr + at, tl.load(x_ptr + source, mask=inside, other=0), mask=inside)
+
+
+@triton.jit
+def positions(order_ptr, result_ptr, count, length, first, inner, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+    """The numbers of the `first` elements of each row, stored along the middle axis of [outer, first, inner]."""
+    at = program(WIDE) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < count
+    rest = at // inner
+    row = rest // first * inner + at % inner
+    number = tl.load(order_ptr + row * length + rest % first, mask=inside, other=0)
+    tl.store(result_ptr + at, number, mask=inside)
