@@ -38,7 +38,7 @@ from ..ir.lazy_dataclass import dataclass
 from ..ir.symbolic import deferred, is_symbolic
 from ..ir.types import DType
 from .hoist import hoist_reductions
-from .nest import Access, Nest, build_nest
+from .nest import Access, Nest, build_nest, woven_axis
 
 _COMMON = (0.0, 1.0, -1.0, float("inf"), float("-inf"))  # do not depend on shapes, and code for known values is faster
 _FIXED = (DType.BOOL, DType.U32, DType.U64)  # constants of random streams: products with known numbers are faster
@@ -61,17 +61,17 @@ class GeneralKernel:
         return [name for name in self.kernel.extents if name not in constants]
 
 
-def generalize(kernel: Kernel, kept_strides: Sequence[int]) -> GeneralKernel | None:
+def generalize(kernel: Kernel, kept_strides: Sequence[int], weaves: bool = False) -> GeneralKernel | None:
     """The shape-free form of a kernel; None if its code depends on shapes: contractions, masks, blocked layouts,
     reductions over different axes. `kept_strides` stay constants if the operation itself has them, because the target
-    has code for them."""
+    has code for them; so does with `weaves` the extent of a woven axis."""
     if contracts(kernel) or any(b.layout for b in kernel.buffers):
         return None
     nest = build_nest(hoist_reductions(kernel))
     if nest.guard or any(a.bounds for a in nest.accesses.values()):
         return None
     try:
-        return _Generalizer(kernel, nest, kept_strides).run()
+        return _Generalizer(kernel, nest, kept_strides, weaves).run()
     except _ShapedError:
         return None
 
@@ -81,8 +81,11 @@ class _ShapedError(Exception):
 
 
 class _Generalizer:
-    def __init__(self, kernel: Kernel, nest: Nest, kept_strides: Sequence[int]) -> None:
+    def __init__(self, kernel: Kernel, nest: Nest, kept_strides: Sequence[int], weaves: bool) -> None:
         self.kernel, self.nest, self.kept_strides = kernel, nest, kept_strides
+        pairs = ((a.name, woven_axis(nest, a.name)) for a in nest.axes)
+        self.woven = next((pair for pair in pairs if pair[1]), ("", "")) if weaves else ("", "")
+        """The axis of vectors that are stored interleaved, and the short axis between their elements."""
         self.axes = {a.name: f"a{i}" for i, a in enumerate(nest.axes)}
         self.parallel = tuple(self.axes[a] for a in nest.names(AxisKind.PARALLEL))
         self.reduced = tuple(self.axes[a] for a in nest.names(AxisKind.REDUCE))
@@ -101,8 +104,8 @@ class _Generalizer:
         kernel = Kernel("general", tuple(self.buffers), tuple(self.values), axes, stages)
         return GeneralKernel(kernel, tuple(self.operands), tuple(self.values.values()))
 
-    def _axis_extent(self, axis: Axis) -> str:
-        return self._named(f"{self.axes[axis.name]}n", axis.extent)
+    def _axis_extent(self, axis: Axis) -> Extent:
+        return axis.extent if axis.name == self.woven[1] else self._named(f"{self.axes[axis.name]}n", axis.extent)
 
     def _named(self, name: str, value: Extent) -> str:
         assert isinstance(value, int)
@@ -126,7 +129,8 @@ class _Generalizer:
         dimensions: list[tuple[Extent, Extent, Affine | Expr]] = []
         for axis, s in strided:
             own = self.axes[axis]
-            stride = s if s == 1 or self._is_kept(key[1], axis, s) else self._named(f"{name}s{own}", s)
+            kept = s == 1 or self._is_kept(key[1], axis, s) or self._is_woven(access, axis)
+            stride = s if kept else self._named(f"{name}s{own}", s)
             dimensions.append((self.extents[own], stride, affine((own, 1))))
         for k, (index, (_, step, extent)) in enumerate(zip(gathered, access.gathers, strict=True)):
             size = 0 if extent is None else self._named(f"{name}e{k}", extent)
@@ -144,6 +148,11 @@ class _Generalizer:
         reverses the axis; other strides of this length depend on the shape."""
         terms = [t for i in index if isinstance(i, Affine) for t in i.terms]
         return not is_symbolic(stride) and stride in self.kept_strides and (axis, stride) in terms
+
+    def _is_woven(self, access: Access, axis: str) -> bool:
+        """True for the stride of a result along the axis of vectors that are stored interleaved."""
+        vector, woven = self.woven
+        return axis == vector and bool(woven) and access.stride(woven) == 1
 
     def _stage(self, stage: Stage) -> Stage:
         value = self._expr(stage.value)

@@ -35,11 +35,14 @@ from ..ir.kernel import (
 )
 from ..ir.lazy_dataclass import dataclass
 from ..ir.scalar import ScalarOp
-from ..ir.symbolic import known_equal
+from ..ir.symbolic import is_symbolic, known_equal
 from ..ir.types import DType, Shape
 
 Terms = tuple[tuple[str, int], ...]
 Strides = tuple[tuple[str, Extent], ...]
+
+_WOVEN = (2, 3, 4)
+"""Extents of axes for which vectors are stored interleaved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,30 @@ def build_nest(kernel: Kernel) -> Nest:
     """
     nest = _Linear(kernel).nest()
     return nest if kernel.extents else _without_reductions(_merge_axes(_drop_unit_axes(nest)))
+
+
+def woven_axis(nest: Nest, vector: str) -> str:
+    """The short axis whose elements all results have next to each other, followed by those of the next element of the
+    vector axis; "" if there is none, or if operands are not contiguous or equal along the vector axis."""
+    stored = {(s.buffer, s.index) for s in nest.stages if isinstance(s, Store)}
+    if nest.reduced or nest.guard is not None or any(a.bounds or a.in_blocks for a in nest.accesses.values()):
+        return ""
+    if any(_step(a, vector) not in (0, 1) for key, a in nest.accesses.items() if key not in stored):
+        return ""
+    results = [nest.accesses[key] for key in stored]
+    for axis in nest.axes:
+        n = axis.extent
+        if isinstance(n, str) or is_symbolic(n) or n not in _WOVEN or axis.name == vector:
+            continue
+        if all(_step(a, axis.name) == 1 and _step(a, vector) == n for a in results):
+            return axis.name
+    return ""
+
+
+def _step(access: Access, axis: str) -> int:
+    """The stride of an access along an axis, -1 if it is no known number."""
+    stride = access.stride(axis)
+    return -1 if isinstance(stride, str) or is_symbolic(stride) else stride
 
 
 def _touched(stages: tuple[Stage, ...]) -> list[tuple[str, Index, bool]]:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from ..ir.dialects.core import Cast, Conv, ConvWeightGradient, Dot, Pointwise, Relayout, Reverse, Slice, Transpose
+from ..ir.dialects.core import (
+    Cast,
+    Conv,
+    ConvWeightGradient,
+    Dot,
+    Gather,
+    Pointwise,
+    Relayout,
+    Reverse,
+    Slice,
+    Transpose,
+)
 from ..ir.graph import Graph, Node, Value
 from ..ir.lazy_dataclass import dataclass
 from ..ir.symbolic import is_symbolic, known_same
@@ -121,6 +132,8 @@ class _Fuser:
                 return same_space and joins
             case Kind.MOVE, Kind.POINTWISE:
                 return same_space
+            case Kind.MOVE, Kind.MOVE if isinstance(producer.op, Gather):
+                return isinstance(node.op, Transpose)
             case Kind.MOVE, Kind.MOVE:
                 return self.joins_moves and isinstance(producer.op, INDEX_MAPS) and _is_index_map(node)
             case Kind.POINTWISE, Kind.MOVE:

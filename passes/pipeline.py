@@ -30,6 +30,7 @@ from .lower_regions import LowerRegions
 from .manager import Pass
 from .narrow_weights import NarrowWeights
 from .recompute_attention import RecomputeAttention
+from .repeat_windows import RepeatWindows
 from .simplify import Simplify
 from .unroll_scan import UnrollScan
 
@@ -96,6 +97,7 @@ def lower(*to_regions: Pass) -> tuple[Pass, ...]:
 
 
 LOWER = lower(
+    RepeatWindows(),  # after layouts: in blocks the sums have fast code
     Fuse(),  # last: regions hide their nodes from local rules
 )
 

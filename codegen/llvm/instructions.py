@@ -187,6 +187,14 @@ class Instructions(Arithmetic):
             return self.insert(self.insert(pair, a, 0), b, 1)
         return self.shuffle(a, b, range(2 * a.type.lanes))
 
+    def interleave(self, vectors: Sequence[Value]) -> Value:
+        """Lane 0 of two to four vectors of one type, then lane 1 of all, and so on."""
+        n, lanes = len(vectors), vectors[0].type.lanes
+        order = [j * lanes + i for i in range(lanes) for j in range(n)]
+        if n == 2:
+            return self.shuffle(vectors[0], vectors[1], order)
+        return self.shuffle(self.concat(vectors[0], vectors[1]), self.concat(vectors[2], vectors[-1]), order)
+
     def slice_lanes(self, a: Value, start: int, count: int) -> Value:
         """`count` lanes of a from `start` on; a scalar if `count` is 1."""
         return self.shuffle(a, a, range(start, start + count)) if count > 1 else self.extract(a, start)

@@ -35,7 +35,7 @@ from .emitter import ModuleBuilder
 from .inner_kernels import InnerKernels
 from .kernel_module import KernelModule
 from .loops.emit import emit_loops
-from .loops.expressions import SHUFFLED
+from .schedule.loops import SHUFFLED
 from .shared import DYNAMIC, LOOPS, PRODUCTS, share_code, shared_code
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class LlvmEmitter:
 
             product = general_product(kernel, self.target, parameters if self.context.options.dynamic else frozenset())
             return None if product is None or product.has_known_weights else self._emit_product(product)
-        general = generalize(kernel, SHUFFLED)
+        general = generalize(kernel, SHUFFLED, weaves=True)
         return None if general is None else self._emit_general(general)
 
     def _emit_product(self, product: GeneralProduct) -> Emission:

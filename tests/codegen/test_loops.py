@@ -13,7 +13,7 @@ from mxforge.codegen.generalize import generalize
 from mxforge.codegen.llvm.compile import CompileError, check_masked_stores, emit_assembly
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.loops.emit import emit_loops
-from mxforge.codegen.llvm.loops.expressions import SHUFFLED
+from mxforge.codegen.llvm.schedule.loops import SHUFFLED
 from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.codegen.lower import lower_region
 from mxforge.codegen.nest import build_nest

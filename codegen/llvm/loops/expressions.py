@@ -27,12 +27,9 @@ from ...nest import Access, Bound, Nest
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder
 from ..scalars import emit_cast, emit_scalar
-from ..schedule.loops import LoopSchedule, clippable_bounds
+from ..schedule.loops import SHUFFLED, LoopSchedule, clippable_bounds
 from ..types import I64, Type, memory_type_of, type_of
 from .common import Common
-
-SHUFFLED = (2, -1)
-"""Strides along the vector axis for which whole vectors are loaded and shuffled."""
 
 Point = dict[str, Operand]  # index along each axis; along the vector axis, the index of lane 0
 Locals = dict[str, tuple[Value, DType]]
@@ -317,11 +314,8 @@ class Evaluator:
     def store(self, stage: Store, value: Value, dtype: DType, point: Point, mask: Value | None) -> None:
         """Store a stage's result; padding channels of a block become zeros."""
         f = self.f
-        buffer = self.buffers[stage.buffer]
         access = self.nest.accesses[stage.buffer, stage.index]
-        value = emit_cast(f, value, dtype, buffer.dtype) if dtype is not buffer.dtype else value
-        if buffer.dtype is DType.BOOL:
-            value = f.convert(value, "i8", signed=False)
+        value = self._stored(stage, value, dtype)
         step = access.stride(self.s.vector) if self.s.vector else 0
         value = self.wide(value, self.s.lanes) if step else value
         value, mask = self._guarded(value, mask, point, access)
@@ -333,6 +327,28 @@ class Evaluator:
             self._store_plain(pointer, value, mask)
         else:
             self._store_lanes(pointer, value, self.wide(mask, value.type.lanes))
+
+    def _stored(self, stage: Store, value: Value, dtype: DType) -> Value:
+        """A value in the type of the buffer's memory."""
+        buffer = self.buffers[stage.buffer]
+        value = emit_cast(self.f, value, dtype, buffer.dtype) if dtype is not buffer.dtype else value
+        return self.f.convert(value, "i8", signed=False) if buffer.dtype is DType.BOOL else value
+
+    def store_woven(
+        self, stage: Store, values: Sequence[Value], dtype: DType, point: Point, mask: Value | None
+    ) -> None:
+        """Store a stage's results at all elements of the woven axis, of which `point` is the first."""
+        f = self.f
+        access = self.nest.accesses[stage.buffer, stage.index]
+        wide = [self.wide(self._stored(stage, value, dtype), self.s.lanes) for value in values]
+        pointer = f.gep(
+            self.pointers[stage.buffer], self.sum_terms(access.strides, access.offset, point), wide[0].type.scalar
+        )
+        row = f.interleave(wide)
+        if mask is None:
+            f.store(row, pointer)
+        else:
+            self._store_lanes(pointer, row, f.interleave([self.wide(mask, self.s.lanes)] * len(values)))
 
     def _store_lanes(self, pointer: Value, value: Value, mask: Value) -> None:
         """A masked store. If every vector has a mask, most masks are full, and a branch to a plain store is several

@@ -75,13 +75,23 @@ class RowEmitter:
     def rows(self, points: Sequence[Point], mask: Value | None) -> None:
         """Emit the rows at these points; each step for all points before the next step."""
         scratch = {n: (p, self.eval.local_dtype(n)) for n, p in self.scratch.items()}
+        if self.s.woven:
+            points = [{**point, self.s.woven: i} for point in points for i in range(self.s.woven_extent)]
         rows = [Row(point, scratch=scratch) for point in points]
         for step in self.steps:
             if isinstance(step, LoopGroup):
                 self._loop(step, rows, mask)
-                continue
-            for row in rows:
-                self._point_stage(step, row, mask)
+            elif isinstance(step, Store) and self.s.woven:
+                for first in range(0, len(rows), self.s.woven_extent):
+                    self._store_woven(step, rows[first : first + self.s.woven_extent], mask)
+            else:
+                for row in rows:
+                    self._point_stage(step, row, mask)
+
+    def _store_woven(self, stage: Store, rows: Sequence[Row], mask: Value | None) -> None:
+        """Store the values at all elements of the woven axis, interleaved."""
+        values = [self.eval.value(stage.value, row.point, mask, row.locals) for row in rows]
+        self.eval.store_woven(stage, [v for v, _ in values], values[0][1], rows[0].point, mask)
 
     def _point_stage(self, stage: Stage, row: Row, mask: Value | None) -> None:
         value, dtype = self.eval.value(stage.value, row.point, mask, row.locals)

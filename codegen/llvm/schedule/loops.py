@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from ....ir.kernel import (
     AxisKind,
@@ -23,10 +24,13 @@ from ....ir.lazy_dataclass import dataclass
 from ....ir.scalar import ScalarOp
 from ....ir.symbolic import deferred, is_symbolic
 from ....ir.types import DType
-from ...nest import Bound, Nest
+from ...nest import Bound, Nest, woven_axis
 from ..cpu import Cpu
 from .kinds import LoopChoice
 from .steps import plan_steps, scratch_rows
+
+SHUFFLED = (2, -1)
+"""Strides along the vector axis for which whole vectors are loaded and shuffled."""
 
 _UNIT_ELEMENTS = 2048  # minimum elements of the vector axis in one unit of parallel work
 _GENERAL_BLOCK = 4096  # elements of a vector axis with a run-time extent in one unit
@@ -53,6 +57,8 @@ class LoopSchedule:
     `masked`: all vectors have a mask, so that the body is emitted once. `scratch`: rows are stored on the stack.
     `narrow`: the code has a fast path for a vector axis that fits one vector. `transposed`: the axis along which
     transposed operands are contiguous ("" for none); a unit has as many positions along it as a vector has lanes.
+    `woven`: a short axis whose elements are neighbours in memory, with those of the vector axis behind them ("" for
+    none). The body computes a vector for each of its `woven_extent` elements, and stores them interleaved.
     """
 
     lanes: int
@@ -70,6 +76,8 @@ class LoopSchedule:
     scratch: bool = True
     narrow: bool = False
     transposed: str = ""
+    woven: str = ""
+    woven_extent: int = 1
 
     @property
     def is_split(self) -> bool:
@@ -103,7 +111,14 @@ def schedule_nest(
         grain=c.grain,
         unroll=c.unroll,
         interleave=c.interleave,
+        **_weaving(nest, vector),
     )
+
+
+def _weaving(nest: Nest, vector: str) -> dict[str, Any]:
+    """The fields of a schedule for the woven axis."""
+    woven = woven_axis(nest, vector)
+    return {"woven": woven, "woven_extent": nest.known_extent(woven)} if woven else {}
 
 
 def choose_loops(nest: Nest, dtypes: dict[str, DType], target: Cpu, by_rows: bool = False) -> LoopChoice:
@@ -128,8 +143,10 @@ def choose_loops(nest: Nest, dtypes: dict[str, DType], target: Cpu, by_rows: boo
 
 
 def _around(nest: Nest, vector: str) -> tuple[list[str], list[str]]:
-    """The parallel axes without the vector axis, and the reduced axes, of which the vector axis is the last."""
-    parallel = [a for a in nest.names(AxisKind.PARALLEL) if a != vector]
+    """The parallel axes without the vector axis and the woven axis, and the reduced axes, of which the vector axis is
+    the last."""
+    inner = vector, woven_axis(nest, vector)
+    parallel = [a for a in nest.names(AxisKind.PARALLEL) if a not in inner]
     return parallel, sorted(nest.names(AxisKind.REDUCE), key=lambda a: a == vector)
 
 
@@ -168,6 +185,7 @@ def _schedule_symbolic(nest: Nest, lanes: int) -> LoopSchedule:
         count=outer * blocks,
         grain=deferred(_grain, elements * _work(nest)),
         unroll=_ACCUMULATORS if not vector and is_symbolic(nest.extent(axis)) else 1,
+        **_weaving(nest, vector),
     )
 
 
@@ -205,8 +223,8 @@ def schedule_general(
     `scratch`, but no other part of the code. `compact` requests short code, in which each body occurs once."""
     lanes, vector = nest_lanes(nest, dtypes, target), _vector_axis(nest)
     reductions = nest.names(AxisKind.REDUCE)
-    units = tuple(a for a in nest.names(AxisKind.PARALLEL) if a != vector)
-    numbers = {a.name: extents[str(a.extent)] for a in nest.axes}
+    units = tuple(_around(nest, vector)[0])
+    numbers = {a.name: a.extent if isinstance(a.extent, int) else extents[a.extent] for a in nest.axes}
     reduced, rows = prod(numbers[a] for a in reductions), prod(numbers[a] for a in units)
     masked, light = compact or _is_long(nest), not compact and _LIGHT.issuperset(_operations(nest))
     scratch, work = len(scratch_rows(plan_steps(nest))), _work(nest)
@@ -257,6 +275,7 @@ def schedule_general(
         masked=masked,
         scratch=reduced * lanes * scratch <= STACK_ELEMENTS,
         narrow=light,
+        **_weaving(nest, vector),
     )
 
 
@@ -349,11 +368,15 @@ def _vector_axis(nest: Nest) -> str:
         total = 0
         for key, access in nest.accesses.items():
             stride = access.stride(name)
-            weight = 2 if key in stored else 1
-            total += weight * (2 if stride == 1 else 0 if stride == 0 else -3)
+            is_result = key in stored
+            near = stride == 0 or (not (is_result or is_symbolic(stride)) and stride in SHUFFLED)
+            total += (2 if is_result else 1) * (2 if stride == 1 else 0 if near else -3)
         return total
 
     names = [a.name for a in nest.axes]
+    woven = [name for name in names if woven_axis(nest, name)]
+    if woven:
+        return max(woven, key=lambda n: (score(n), names.index(n)))
     best = max(names, key=lambda n: (score(n), names.index(n)))
     return best if score(best) > 0 or len(names) == 1 else _longest(nest, names)
 

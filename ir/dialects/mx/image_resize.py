@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil, floor, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Value
 from ...types import DType
+from .taps import Array, Taps, blend
 
 if TYPE_CHECKING:
     from .builder import MxBuilder
-
-Array = np.ndarray[Any, Any]
-Taps = tuple[Array, Array]
-"""Positions (taps, new extent) of old rows, clamped to the image, and weights of the same shape."""
 
 _BITS = 11  # OpenCV stores the weights of 8-bit images as multiples of 2 ^ -11
 
@@ -122,24 +119,13 @@ def resize(b: MxBuilder, x: Value, axes: tuple[int, int], size: tuple[int, int],
         if old[0] % size[0] == old[1] % size[1] == 0:
             return _average_bytes(b, x, axes, rows, columns)
     wide = b.cast(x, DType.F64 if x.type.dtype is DType.F64 else DType.F32)
-    resized = _blend(b, _blend(b, wide, axes[1], columns), axes[0], rows)
+    resized = blend(b, blend(b, wide, axes[1], columns), axes[0], rows)
     return b.cast(resized, x.type.dtype) if x.type.dtype.is_float else _bounded(b, b.rint(resized), x.type.dtype)
 
 
 def _bounded(b: MxBuilder, x: Value, dtype: DType) -> Value:
     """x clipped to the range of 8-bit images."""
     return b.cast(b.minimum(b.maximum(x, 0), 255), dtype)
-
-
-def _blend(b: MxBuilder, x: Value, axis: int, taps: Taps) -> Value:
-    """The weighted sum of slices along an axis."""
-    total: Value | None = None
-    for positions, weights in zip(*taps, strict=True):
-        part = b.take(x, b.constant(positions), axis)
-        scale = b.broadcast_along(b.constant(weights, x.type.dtype), part.type.shape, axis)
-        total = b.mul(part, scale) if total is None else b.add(total, b.mul(part, scale))
-    assert total is not None
-    return total
 
 
 def _fixed(taps: Taps) -> Taps:
@@ -149,8 +135,8 @@ def _fixed(taps: Taps) -> Taps:
 
 def _blend_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:
     """Weighted sums of 8-bit images in integers, rounded once."""
-    wide = _blend(b, b.cast(x, DType.I32), axes[1], _fixed(columns))
-    total = _blend(b, wide, axes[0], _fixed(rows))
+    wide = blend(b, b.cast(x, DType.I32), axes[1], _fixed(columns))
+    total = blend(b, wide, axes[0], _fixed(rows))
     half = 1 << (2 * _BITS - 1)
     blended = _bounded(b, b.shift_right(b.add(total, half), 2 * _BITS), DType.U8)
     return _in_eights(b, blended, wide, axes, rows) if len(rows[0]) == 4 else blended
@@ -164,7 +150,7 @@ def _in_eights(b: MxBuilder, blended: Value, wide: Value, axes: tuple[int, int],
     in_vectors = (np.arange(width) < width - width % 8).reshape(shape[axes[1] :])
     positions, weights = _fixed(rows)
     scaled = positions, weights.astype(np.float32) * np.float32(2.0 ** (-2 * _BITS))
-    sums = _bounded(b, b.rint(_blend(b, b.cast(wide, DType.F32), axes[0], scaled)), DType.U8)
+    sums = _bounded(b, b.rint(blend(b, b.cast(wide, DType.F32), axes[0], scaled)), DType.U8)
     mask = b.broadcast(b.constant(in_vectors), shape, tuple(range(axes[1], len(shape))))
     return b.select(mask, sums, blended)
 
@@ -172,7 +158,7 @@ def _in_eights(b: MxBuilder, blended: Value, wide: Value, axes: tuple[int, int],
 def _average_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:
     """Averages of whole blocks of 8-bit images; halves are rounded up for 2 x 2 blocks, and to even for others."""
     ones = [(positions, (weights > 0).astype(np.int64)) for positions, weights in (rows, columns)]
-    total = _blend(b, _blend(b, b.cast(x, DType.I32), axes[1], ones[1]), axes[0], ones[0])
+    total = blend(b, blend(b, b.cast(x, DType.I32), axes[1], ones[1]), axes[0], ones[0])
     size = [int(weights[:, 0].sum()) for _, weights in ones]
     if size == [2, 2]:
         return b.cast(b.shift_right(b.add(total, 2), 2), DType.U8)
@@ -182,7 +168,7 @@ def _average_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, co
 
 def _blend_two_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:
     """Like `_blend_bytes` for two taps; OpenCV truncates digits before it adds them."""
-    wide = _blend(b, b.cast(x, DType.I32), axes[1], _fixed(columns))
+    wide = blend(b, b.cast(x, DType.I32), axes[1], _fixed(columns))
     total: Value | None = None
     for positions, weights in zip(*_fixed(rows), strict=True):
         part = b.shift_right(b.take(wide, b.constant(positions), axes[0]), 4)

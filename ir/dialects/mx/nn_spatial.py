@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from math import ceil, floor, prod
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +18,7 @@ from .operator import Operator, operator
 from .parameters import Bool, Int, Ints, Natural, OptionalBool, OptionalFloat, Positive
 from .sampling import affine_grid, sample_at_grid
 from .shapes import PartialShape, check_window, unify_at
+from .taps import blend, multiply
 
 if TYPE_CHECKING:
     from .builder import MxBuilder
@@ -23,9 +26,21 @@ if TYPE_CHECKING:
 
 def stretch(b: MxBuilder, x: Value, scale: int) -> Value:
     """Repeats each position `scale` times along both axes."""
+    return b.custom_gradient(partial(_stretched, scale), partial(_stretched_gradient, scale), x)[0]
+
+
+def _stretched(scale: int, b: MxBuilder, x: Value) -> Value:
     n, c, h, w = x.type.shape
     spread = b.broadcast(x, (n, c, h, scale, w, scale), (0, 1, 2, 4))
     return b.reshape(spread, (n, c, h * scale, w * scale))
+
+
+def _stretched_gradient(
+    scale: int, b: MxBuilder, operands: object, results: object, cotangents: Sequence[Value]
+) -> Sequence[Value]:
+    """Sums over windows, which have code of their own."""
+    window = (1, 1, scale, scale)
+    return [b.reduce_window(ReduceOp.ADD, cotangents[0], window, window, ((0, 0),) * 4)]
 
 
 @operator("UpSampling")
@@ -94,32 +109,50 @@ def interpolate(b: MxBuilder, x: Value, axis: int, size: int, align_corners: boo
     n = x.type.shape[axis]
     if n == size:
         return x
-    low, high, weight = (_computed if is_symbolic(n) or is_symbolic(size) else _constant)(b, n, size, align_corners)
-    first, second = b.take(x, low, axis), b.take(x, high, axis)
-    along = b.broadcast_along(b.cast(weight, x.type.dtype), first.type.shape, axis)
-    return b.add(first, b.mul(b.sub(second, first), along))
-
-
-def _constant(b: MxBuilder, n: int, size: int, align_corners: bool) -> tuple[Value, Value, Value]:
-    """Which two of `n` elements each of `size` positions is between, and the weight of the second one (float64)."""
+    if is_symbolic(n) or is_symbolic(size):
+        position = _computed_positions(b, n, size, align_corners)
+        return b.custom_gradient(partial(_between, axis), partial(_between_gradient, axis), x, position)[0]
     position = np.arange(size, dtype=np.float64)
     if align_corners:
         position *= (n - 1) / (size - 1) if size > 1 else 0
     else:
         position = np.maximum((position + 0.5) * n / size - 0.5, 0)
     low = position.astype(np.int32)
-    return b.constant(low), b.constant(np.minimum(low + 1, n - 1).astype(np.int32)), b.constant(position - low)
+    part = position - low
+    return blend(b, x, axis, (np.stack([low, np.minimum(low + 1, n - 1)]), np.stack([1 - part, part])))
 
 
-def _computed(b: MxBuilder, n: int, size: int, align_corners: bool) -> tuple[Value, Value, Value]:
-    """The same by each run, for symbolic extents."""
+def _computed_positions(b: MxBuilder, n: int, size: int, align_corners: bool) -> Value:
+    """The positions (size,) among `n` elements, which each run computes in float64."""
     index = b.cast(b.iota((size,), DType.I32, 0), DType.F64)
     if align_corners:
-        position = b.mul(index, (n - 1) / (size - 1) if size > 1 else 0.0)
-    else:
-        position = b.maximum(b.sub(b.div(b.mul(b.add(index, 0.5), n), size), 0.5), 0)
+        return b.mul(index, (n - 1) / (size - 1) if size > 1 else 0.0)
+    position = b.maximum(b.sub(b.div(b.mul(b.add(index, 0.5), n), size), 0.5), 0)
+    return b.minimum(position, n - 1)
+
+
+def _between(axis: int, b: MxBuilder, x: Value, position: Value) -> Value:
+    """Linear interpolation at positions along an axis."""
     low = b.cast(position, DType.I32)
-    return low, b.minimum(b.add(low, 1), n - 1), b.sub(position, b.cast(low, DType.F64))
+    part = b.sub(position, b.cast(low, DType.F64))
+    total: Value | None = None
+    for place, weight in ((low, b.sub(1, part)), (b.add(low, 1), part)):  # a place beyond the end is clamped
+        taken = b.take(x, place, axis)
+        share = b.mul(taken, b.broadcast_along(b.cast(weight, x.type.dtype), taken.type.shape, axis))
+        total = share if total is None else b.add(total, share)
+    assert total is not None
+    return total
+
+
+def _between_gradient(
+    axis: int, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]
+) -> Sequence[Value | None]:
+    """A product with the matrix of weights, which fall linearly from 1 at a position to 0 at its neighbours."""
+    x, position = operands
+    space = position.type.shape[0], x.type.shape[axis]
+    distance = b.abs(b.sub(b.broadcast_along(position, space, 0), b.iota(space, DType.F64, 1)))
+    weights = b.maximum(b.sub(1, distance), 0)
+    return [multiply(b, cotangents[0], axis, b.cast(weights, x.type.dtype)), None]
 
 
 @operator("_contrib_BilinearResize2D")
@@ -166,8 +199,9 @@ class BilinearResize2D(Operator):
             size = tuple(self._extent(*w) for w in axes)
         if min(size) < 1:
             raise ValueError(f"the result would have the size {size}")
-        for axis, extent in zip((2, 3), size, strict=True):
-            x = interpolate(b, x, axis, extent, self.align_corners)
+        grows = is_symbolic(size[0]) or is_symbolic(x.type.shape[2]) or size[0] >= x.type.shape[2]
+        for axis in (3, 2) if grows else (2, 3):  # columns, whose elements are gathered, of fewer rows
+            x = interpolate(b, x, axis, size[axis - 2], self.align_corners)
         return x
 
     def _extent(self, n: int, fixed: int, scale: float | None) -> int:
