@@ -13,7 +13,7 @@ from mxforge.ir.types import DType, TensorType
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(3)
-SIZES = (1, 2, 3, 9, 40)
+SIZES = (1, 2, 8, 9, 43)
 
 
 def single(op: Primitive, *arrays: Array) -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType
@@ -61,6 +61,18 @@ class Rows:
 
         self._each(count, step)
 
+    def add_products(self, y: Value, scales: Sequence[Value], rows: Sequence[Value], count: Operand) -> None:
+        """y += scales[0] rows[0], then scales[1] rows[1], and so on, with one load and one store of y."""
+        f = self.f
+
+        def step(type: Type, index: Value) -> None:
+            total = f.load(self.at(y, index), type)
+            for scale, row in zip(scales, rows, strict=True):
+                total = f.fma(f.splat(scale, type), f.load(self.at(row, index), type), total)
+            f.store(total, self.at(y, index))
+
+        self._each(count, step)
+
     def rotate(self, x: Value, y: Value, cosine: Value, sine: Value, count: Operand) -> None:
         """x, y = cosine x - sine y, sine x + cosine y."""
         f = self.f
@@ -79,6 +91,15 @@ class Rows:
 
         def step(type: Type, index: Value) -> None:
             f.store(f.load(self.at(x, index), type) * f.splat(factor, type), self.at(x, index))
+
+        self._each(count, step)
+
+    def divide(self, x: Value, divisor: Value, count: Operand) -> None:
+        """x /= divisor."""
+        f = self.f
+
+        def step(type: Type, index: Value) -> None:
+            f.store(f.div(f.load(self.at(x, index), type), f.splat(divisor, type)), self.at(x, index))
 
         self._each(count, step)
 
