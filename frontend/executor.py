@@ -57,14 +57,13 @@ class Executor:
         self._grad_req = grad_req
         self._inputs = tuple(inputs)
         self.arg_arrays, self.grad_arrays, self.aux_arrays = arg_arrays, grad_arrays, aux_arrays
-        names = symbol.list_arguments()
+        if function is None:
+            parameters = set(symbol.list_inputs()).difference(inputs) if inputs else ()
+            function = SymbolFunction(symbol, parameters, flags=FunctionFlags(is_bound=True))
+        self.function, names = function, function.arguments
         self._requests = dict(zip(names, gradient_requests(names, grad_req), strict=True))
-        self._arg_dict = _dictionary(names, arg_arrays)
-        self._grad_dict = _dictionary(symbol.list_arguments(), grad_arrays)
-        self._aux_dict = _dictionary(symbol.list_auxiliary_states(), aux_arrays)
-        names = symbol.list_inputs()
-        flags = FunctionFlags(is_bound=True)
-        self.function = function or SymbolFunction(symbol, set(names) - set(inputs) if inputs else (), flags=flags)
+        self._arg_dict, self._grad_dict = _dictionary(names, arg_arrays), _dictionary(names, grad_arrays)
+        self._aux_dict = _dictionary(function.states, aux_arrays)
         self._version = ParameterVersion()
         self._outputs: list[NDArray] | None = None
         self._lender: Executor | None = None  # the results share the memory of its results if they fit
@@ -353,7 +352,7 @@ class Executor:
         shapes, states = symbol.infer_shape(**kwargs)[::2] if known is None else known
         if shapes is None or states is None:
             raise ValueError("Insufficient argument shapes provided.")
-        names = symbol.list_arguments()
+        names = self.function.arguments
         for name, old, new in zip(names, self.arg_arrays, shapes, strict=True):
             if old.shape != new and name not in kwargs and not partial_shaping:
                 raise MXNetError(
@@ -368,7 +367,7 @@ class Executor:
 
         arguments = reshaped(names, self.arg_arrays, shapes)
         grads = reshaped(names, self.grad_arrays, shapes)
-        auxiliary = reshaped(symbol.list_auxiliary_states(), self.aux_arrays, states)
+        auxiliary = reshaped(self.function.states, self.aux_arrays, states)
         inputs = self._inputs or tuple(kwargs)
         executor = Executor(symbol, self._ctx, arguments, grads, auxiliary, self._grad_req, inputs, self.function)
         executor._monitor, executor._lender = self._monitor, self

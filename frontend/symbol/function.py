@@ -42,7 +42,8 @@ _DEFAULT = FunctionFlags()
 
 
 class SymbolFunction(Function["SymbolSpecialization"]):
-    """A symbol as a function of arrays in the order of `names`, which equals `list_inputs`.
+    """A symbol as a function of arrays in the order of `names`, which equals `list_inputs`. `arguments` and `states`
+    are those of `list_arguments` and `list_auxiliary_states`.
 
     Values that depend only on `parameters` are computed when these change, and cached. Signatures that differ only in
     the extents of other inputs are a family. The first signature of a family is specialised, and with `static_shape`
@@ -56,7 +57,10 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         super().__init__("symbols")
         self.flags = flags
         self.symbol = symbol
-        self.names = symbol.list_inputs()
+        variables, states = symbol._variables()
+        self.names = [node.name for node in variables]
+        self.arguments = [node.name for node in variables if node not in states]
+        self.states = [node.name for node in variables if node in states]
         self.parameters = frozenset(parameters)
         self.name = name
         self.title = name or symbol.name or "group"
