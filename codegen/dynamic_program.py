@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FunctionType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from ..ir.places import Column
 from ..ir.program import Program, Step
@@ -50,6 +50,15 @@ class Dynamic(ABC, Generic[E]):
         numbers = self.numbers([t.shape for t in types])
         return None if numbers is None else self.built(numbers)
 
+    @property
+    def own_bytes(self) -> int:
+        """An estimate of its memory: the bytecode of both functions with its tables, and machine code twice, as bytes
+        and as pages."""
+        functions: list[Any] = [self._evaluate, self._build]
+        constants: dict[int, Any] = {id(value): value for f in functions for value in f.__globals__.values()}
+        code = 2 * sum(map(_bytes_of, constants.values()))
+        return code + 8 * sum(len(f.__code__.co_code) for f in functions)
+
     def with_columns(self) -> Any:
         """What `build` returns, with a `Column` in the place of each number."""
         return self._build(*map(Column, range(self._build.__code__.co_argcount)))
@@ -77,6 +86,12 @@ class DynamicPair(Dynamic[tuple[Program, Program]]):
     def _finished(self, built: tuple[Program, Program]) -> tuple[Program, Program]:
         forward, backward = built
         return _checked(forward), _checked(backward)
+
+
+def _bytes_of(constant: Any) -> int:
+    if isinstance(constant, bytes):
+        return len(constant)
+    return sum(map(_bytes_of, cast("tuple[Any, ...]", constant))) if type(constant) is tuple else 0
 
 
 _Pickled = tuple[bytes, dict[str, Any]]

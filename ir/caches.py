@@ -25,8 +25,15 @@ class Cache(Generic[_K, _V]):
     """
 
     def __init__(
-        self, name: str, limit: int = 4096, weigh: Callable[[_V], int] | None = None, limit_bytes: int = 0
+        self,
+        name: str,
+        limit: int = 4096,
+        weigh: Callable[[_V], int] | None = None,
+        limit_bytes: int = 0,
+        *,
+        ages: bool = False,
     ) -> None:
+        """With `ages`, `age_caches` drops entries that were not used lately."""
         self.name, self.limit, self.limit_bytes = name, limit, limit_bytes
         self.recent: dict[_K, _V] = {}
         self._older: dict[_K, _V] = {}
@@ -34,6 +41,8 @@ class Cache(Generic[_K, _V]):
         self._bytes = 0  # of the recent generation
         self._lock = ForkSafeLock()
         _caches.add(self)
+        if ages:
+            _ageing.add(self)
 
     def find(self, key: _K) -> _V | None:
         """The entry of `key`, or None."""
@@ -78,9 +87,17 @@ class Cache(Generic[_K, _V]):
     def _make_room(self) -> None:
         full = 2 * len(self.recent) >= self.limit or (self._weigh is not None and 2 * self._bytes >= self.limit_bytes)
         if full and self.recent:
-            self._older = self.recent.copy()
-            self.recent.clear()  # fast paths hold this dictionary
-            self._bytes = 0
+            self._begin_generation()
+
+    def _begin_generation(self) -> None:
+        self._older = self.recent.copy()
+        self.recent.clear()  # fast paths hold this dictionary
+        self._bytes = 0
+
+    def age(self) -> None:
+        """Drop the entries of the older generation, and begin a new one. Takes no lock, since threads that create
+        entries of several caches call it. An entry that is added meanwhile can be dropped."""
+        self._begin_generation()
 
     def clear(self) -> None:
         """Drop all entries."""
@@ -104,6 +121,13 @@ class Cache(Generic[_K, _V]):
 
 
 _caches: WeakSet[Cache[Any, Any]] = WeakSet()
+_ageing: WeakSet[Cache[Any, Any]] = WeakSet()
+
+
+def age_caches() -> None:
+    """Drop the entries that were not used since the last call, of all caches that age."""
+    for cache in list(_ageing):
+        cache.age()
 
 
 def clear_caches() -> None:

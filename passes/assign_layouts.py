@@ -9,6 +9,7 @@ from ..ir.dialects.core import Concat, Conv, ConvWeightGradient, Relayout, Selec
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.lazy_dataclass import dataclass
 from ..ir.rewrite import Replacement, rebuild
+from ..ir.symbol_bounds import largest
 from ..ir.symbolic import deferred, is_symbolic
 from ..ir.target import BlockedLayout, Capabilities, ConvSizes, ConvWindow
 from ..ir.types import Layout
@@ -187,12 +188,19 @@ def _needed_halos(node: Node, target: Capabilities) -> tuple[Halo, ...]:
     assert isinstance(op, Conv | ConvWeightGradient)
     if isinstance(op, Conv) and any(d != 1 for d in op.lhs_dilation):
         sides = zip(op.padding, op.lhs_dilation, strict=True)
-        return (tuple((max(0, lo // d), max(0, -(-hi // d))) for (lo, hi), d in sides),)
+        return (tuple((max(0, lo // d), max(0, -(-_largest(hi) // d))) for (lo, hi), d in sides),)
     sizes = conv_sizes(node)
     tile = int(deferred(_tile, target, sizes.of_class, isinstance(op, ConvWeightGradient)))
     rooms = [w.tile(tile) - 1 if is_symbolic(w.outputs) else -w.outputs % w.tile(tile) for w in sizes.windows]
     halo = tuple((max(0, lo), max(0, hi) + room) for (lo, hi), room in zip(op.padding, rooms, strict=True))
     return (halo,) if isinstance(op, Conv) else (halo, tuple((0, room) for room in rooms))
+
+
+def _largest(padding: int) -> int:
+    """The padding, or the most for any extents: that of the data gradient of a strided convolution depends on the rest
+    of the division by the stride, whose halo would have a guard for each layer and axis."""
+    bound = largest(padding)
+    return padding if bound is None else bound
 
 
 def _tile(target: Capabilities, sizes: ConvSizes, weight_gradient: bool) -> int:

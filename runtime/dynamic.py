@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ..ir.computation import Computation
@@ -31,7 +32,9 @@ from .watch import watched
 if TYPE_CHECKING:
     from ..codegen.dynamic_program import DynamicProgram
 
-_REMEMBERED = 32  # dynamic programs of one computation; the oldest is dropped first
+_REMEMBERED = 32
+_REMEMBERED_BYTES = 128 << 20
+"""The most dynamic programs of one computation, and of bytes of them; the oldest is dropped first, the newest stays."""
 
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
@@ -53,6 +56,9 @@ class Evaluated(Protocol[E_co]):
     def at(self, types: Sequence[TensorType]) -> E_co | None: ...
 
     def numbers(self, shapes: Sequence[Shape]) -> Numbers | None: ...
+
+    @property
+    def own_bytes(self) -> int: ...
 
 
 D = TypeVar("D", bound=Evaluated[Any])
@@ -149,7 +155,10 @@ class Dynamics(ABC, Generic[D, E, L, O]):
         return used
 
     def _add(self, dynamic: D) -> None:
-        self._known = (*self._known[-_REMEMBERED + 1 :], _Known(dynamic, self._opened))
+        newest_first = [_Known(dynamic, self._opened), *reversed(self._known)]
+        sums = accumulate(known.dynamic.own_bytes for known in newest_first)
+        kept = max(1, sum(total <= _REMEMBERED_BYTES for total in sums))
+        self._known = tuple(reversed(newest_first[: min(kept, _REMEMBERED)]))
         self._count += 1
 
 

@@ -52,6 +52,11 @@ class DynamicDerivative(NamedTuple):
         """The numbers of the programs for inputs of these shapes; None if they do not satisfy the guards."""
         return self.pair.numbers(shapes)
 
+    @property
+    def own_bytes(self) -> int:
+        """An estimate of its memory."""
+        return self.pair.own_bytes
+
 
 class OpenDerivative(NamedTuple):
     """A derivative for shapes that may not return. Both programs take the same numbers."""

@@ -115,8 +115,10 @@ class Function(ABC, Generic[S]):
     The device of the operands and the mode of the thread (training or not) are part of the signature.
     """
 
-    def __init__(self, title: str, signatures: int = SIGNATURES) -> None:
-        self.known: Cache[Hashable, S] = Cache(title, signatures)
+    def __init__(self, title: str, signatures: int = SIGNATURES, *, ages: bool = False) -> None:
+        """With `ages`, specializations that were not used lately are dropped if there is much memory in programs; see
+        `program_bytes.py`."""
+        self.known: Cache[Hashable, S] = Cache(title, signatures, ages=ages)
 
     @abstractmethod
     def specialise(self, types: tuple[TensorType, ...], training: bool, device: Device = HOST) -> S:

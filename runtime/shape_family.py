@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class ShapeFamily:
-    """The programs of signatures that differ in the extents of inputs other than parameters. `first` are the types of
-    the first one; `title` and `layers` are the names of its graph and of its nodes."""
+    """The programs of signatures that differ in the extents of inputs other than parameters. `title` and `layers` are
+    the names of the graph and of its nodes."""
 
-    def __init__(self, title: str, first: tuple[TensorType, ...], layers: tuple[str, ...], device: Device) -> None:
-        self.title, self.first, self.layers, self.device = title, first, layers, device
+    def __init__(self, title: str, layers: tuple[str, ...], device: Device) -> None:
+        self.title, self.layers, self.device = title, layers, device
         self._programs: DynamicPrograms | None = None
         self._derivatives: dict[DerivativeKey, DynamicDerivatives] = {}
         self._refusal: str | None = None

@@ -10,6 +10,7 @@ from ..ir.program import Program, Step
 from .device import Device
 from .loaded_program import LoadedProgram
 from .prepared import PreparedPool
+from .program_bytes import count_program
 
 
 class SharedPrograms:
@@ -27,4 +28,6 @@ class SharedPrograms:
             pool = self._prepared.get(key)
             if pool is None:
                 pool = self._prepared[key] = PreparedPool(program.prepared_bytes, self._device.allocate_zeroed)
-        return self._device.load(program, pool)
+        loaded = self._device.load(program, pool)
+        count_program(loaded)
+        return loaded

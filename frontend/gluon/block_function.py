@@ -68,7 +68,7 @@ class BlockFunction:
         self._has_paths = is_direct and in_format == [0] * self._arguments
         self._by_context: dict[Context, _ContextParameters] = {}
         self._by_mode: dict[tuple[bool, bool], Cache[Any, FastPath]] = {
-            (recording, training): Cache("fast paths", SIGNATURES)
+            (recording, training): Cache("fast paths", SIGNATURES, ages=True)
             for recording, training in product((False, True), repeat=2)
         }
         self.paths = self._by_mode[False, False].recent

@@ -56,7 +56,7 @@ def _new_number_array(dtype: DType, value: Any) -> NDArray:
 
 def _table(name: str) -> Cache[Any, FastPath]:
     """The fast paths of an operator by (dtype, shape) or (dtype, shape, dtype, shape)."""
-    return _tables.setdefault(name, Cache("fast paths"))
+    return _tables.setdefault(name, Cache("fast paths", ages=True))
 
 
 _operators: Cache[str, BoundOperator] = Cache("operators of arithmetic")

@@ -116,8 +116,8 @@ class _Calls:
 
     def __init__(self, cls: type[Operator], split: Split) -> None:
         self.cls, self.split = cls, split
-        self.plain: Cache[Any, FastPath] = Cache("fast paths")
-        self.by_mode: Cache[Any, FastPath] = Cache("fast paths")
+        self.plain: Cache[Any, FastPath] = Cache("fast paths", ages=True)
+        self.by_mode: Cache[Any, FastPath] = Cache("fast paths", ages=True)
 
     def slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call without a fast path, which gets one if that is possible."""

@@ -16,6 +16,7 @@ from ...ir.program_combination import Use, sequence, why_alone
 from ...ir.types import TensorType
 from ...runtime.device import DeviceError, Runnable
 from ...runtime.loaded_program import LoadedProgram
+from ...runtime.program_bytes import count_program
 from ...runtime.shared_state import shares_state
 from ...runtime.writes import WrittenTogether, written
 from .array_classes import empty_array
@@ -43,7 +44,7 @@ class _Structure:
         self.linked: _LinkedTape | None = None
 
 
-_structures: Cache[Hashable, _Structure] = Cache("tapes", 256)
+_structures: Cache[Hashable, _Structure] = Cache("tapes", 256, ages=True)
 
 
 def linked_gradients(
@@ -272,7 +273,9 @@ class _Linker:
         program = sequence("backward", self.types, self.inputs, self.uses, values, alignment)
         for p in loaded:  # from now on their programs run here, in other memory
             p.release()
-        return _LinkedTape(self.device.load(program), self.head_types)
+        linked = self.device.load(program)
+        count_program(linked)
+        return _LinkedTape(linked, self.head_types)
 
     def _zeros(self, variable: Variable) -> tuple[int, TensorType]:
         """A gradient that no program computes."""

@@ -55,12 +55,12 @@ class OperatorFunction(Function["OperatorSpecialization"]):
     """An operator with all parameters except the scalar ones, which are arguments of a call. Profiles show `name`."""
 
     def __init__(self, operator: Operator, name: str = "") -> None:
-        super().__init__("operators", SIGNATURES)
+        super().__init__("operators", SIGNATURES, ages=True)
         self.operator = operator
         self.name = name or operator.mx_name()
         self._first: Cache[Any, OperatorSpecialization] = Cache("families of operators", SIGNATURES)
         self._weights: dict[int, tuple[int, ...]] = {}  # positions of operands named so, by the number of operands
-        self._seen: Cache[Any, bool] = Cache("signatures of one call", SIGNATURES)
+        self._seen: Cache[Any, bool] = Cache("signatures of one call", SIGNATURES, ages=True)
 
     def specialise(
         self, types: tuple[TensorType, ...], training: bool, device: Device = HOST
@@ -292,7 +292,7 @@ class OperatorSpecialization(LazySpecialization):
             return None
         if not any(t.shape for t in types) or Effect.PYTHON in self.operator.effects():
             return None
-        return ShapeFamily(self.name, types, self.layers, self.device)
+        return ShapeFamily(self.name, self.layers, self.device)
 
     def on_device_of_arrays(self, arrays: Sequence[NDArray], out: Out = None, scalars: Sequence[float] = ()) -> Any:
         """The call on the arrays' device, which is not part of a fast path's key. MXNetError for several devices."""

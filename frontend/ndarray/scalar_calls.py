@@ -29,7 +29,7 @@ _KINDS: dict[type, type] = {float: float, int: int, np.float64: float, np.float3
 def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
     """The function of an operator with `scalars`; `split` separates arrays from parameters."""
     scalars = frozenset(() if checks_scalars(cls) else cls.scalars)
-    known: Cache[Any, FastPath] = Cache("fast paths")
+    known: Cache[Any, FastPath] = Cache("fast paths", ages=True)
     fast_paths = known.recent
 
     def function(*args: Any, **kwargs: Any) -> Any:

@@ -54,7 +54,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
     def __init__(
         self, symbol: Symbol, parameters: Iterable[str] = (), name: str = "", flags: FunctionFlags = _DEFAULT
     ) -> None:
-        super().__init__("symbols")
+        super().__init__("symbols", ages=not flags.static_alloc)
         self.flags = flags
         self.symbol = symbol
         variables, states = symbol._variables()
@@ -66,7 +66,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         self.title = name or symbol.name or "group"
         self.is_stepwise = any(n.operator.sized_by_values for n in depth_first(symbol._entries) if not n.is_variable)
         self._steps: dict[bool, StepwiseSpecialization] = {}
-        self._families: Cache[Hashable, ShapeFamily] = Cache("families of signatures", SIGNATURES)
+        self._first: Cache[Hashable, SymbolSpecialization] = Cache("families of signatures", SIGNATURES)
         self.kept_operators: dict[SymNode, KeptOperators] = {}
         self.shapes_for = ShapeFunction(symbol)
         self._calls_python: bool | None = None
@@ -107,20 +107,30 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         """Infers shapes. The program is compiled when it first runs: recorded calls run the derivative's programs. The
         programs of a further signature of a family know the types of results, so no graph is built."""
         key = self._family_of(types, training, device)
-        family, options = self._families.find(key), self.options(training)
-        if family is not None and types != family.first and not self.flags.static_shape:
-            graph = partial(self.graph, types)
-            make = partial(self._dynamic, family, types, options, graph)
-            return SymbolSpecialization(self, make, types, None, family, training, graph)
+        first = self._first.find(key)
+        if first is None or self.flags.static_shape:
+            specialization = self._specialised(types, training, device)
+            return self._first.add(key, specialization) if first is None else specialization
+        if types == first.signature:
+            return first
+        graph = partial(self.graph, types)
+        make = partial(self._dynamic, first.family, types, self.options(training), graph)
+        return SymbolSpecialization(self, make, types, None, first.family, training, graph)
+
+    def _specialised(self, types: tuple[TensorType, ...], training: bool, device: Device) -> SymbolSpecialization:
+        """A specialization whose program is compiled for its shapes."""
+        from ...runtime.shape_family import ShapeFamily
+
+        options = self.options(training)
         stored_key = symbol_key(self, types, options, device)
         stored = stored_key and read_stored(stored_key)
         if stored:
-            family = self._add_family(key, types, stored.program.names, device)
+            family = ShapeFamily(self.title, stored.program.names, device)
             make = partial(self._stored, stored, types, options, device)
             return SymbolSpecialization(self, make, types, stored.types, family, training, partial(self.graph, types))
         with _user_errors(self.title), collection_paused():
             graph = self.graph(types)
-        family = self._add_family(key, types, graph.names(), device)
+        family = ShapeFamily(self.title, graph.names(), device)
         make = partial(self._program, graph, options, device, stored_key)
         return SymbolSpecialization(self, make, types, tuple(graph.output_types()), family, training, lambda: graph)
 
@@ -128,13 +138,6 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         """The options of the programs for calls that are not recorded."""
         weights = DType.F32 if training else self.flags.weights
         return Options(training=training, weights=weights, precision=self.flags.mode_of_products)
-
-    def _add_family(
-        self, key: Hashable, types: tuple[TensorType, ...], layers: tuple[str, ...], device: Device
-    ) -> ShapeFamily:
-        from ...runtime.shape_family import ShapeFamily
-
-        return self._families.find(key) or self._families.add(key, ShapeFamily(self.title, types, layers, device))
 
     def _stored(
         self, stored: StoredSymbol, types: tuple[TensorType, ...], options: Options, device: Device
@@ -211,7 +214,7 @@ class SymbolSpecialization(LazySpecialization):
         super().__init__(make, types, function.title, family.layers, family.device)
         self.function, self.signature, self.training, self._graph = function, signature, training, graph
         self.count = len(function.symbol)
-        self._family = None if types is not None else family
+        self.family, self._is_dynamic = family, types is None
 
     def _use(self, executable: Runnable) -> None:
         super()._use(executable)
@@ -248,9 +251,9 @@ class SymbolSpecialization(LazySpecialization):
 
         flags, origin = self.function.flags, (self.function.symbol, len(self.signature))
         options = Options(self.training, residual_bytes=flags.residual_bytes, precision=flags.mode_of_products)
-        if self._family is None:
+        if not self._is_dynamic:
             return Differentiable(self._graph, options, self.device, origin)
-        return self._family.differentiable(self.signature, options, self._graph, origin)
+        return self.family.differentiable(self.signature, options, self._graph, origin)
 
     def derivative(self, wrt: Sequence[int], rows: Sequence[int] = ()) -> Derivative:
         """Same as `Differentiable.derivative`. MXNetError names an operator that has none."""

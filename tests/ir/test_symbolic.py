@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mxforge.ir.symbol_bounds import largest
 from mxforge.ir.symbolic import (
     Trace,
     concrete,
@@ -224,3 +225,11 @@ def test_numbers_of_numpy_are_written_as_python_s() -> None:
     n = trace.unknown(4)
     evaluate = trace.evaluator((n * np.float64(0.5), n + np.int64(3)))
     assert evaluate(10) == (5.0, 13)
+
+
+def test_the_largest_rest_of_a_division() -> None:
+    _, (n,) = unknowns(10)
+    outputs = (n + 2 - 3) // 2 + 1
+    assert largest(n + 4 - 2 * outputs) == 4
+    assert [largest(number) for number in (7, n, n - 3 * outputs, n * 2)] == [7, None, None, None]
+    assert largest(n % 2) is None  # not needed so far
