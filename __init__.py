@@ -44,6 +44,11 @@ _ALIASES = {
     "name": "name",
     "ndarray_doc": "ndarray_doc",
     "notebook": "notebook",
+    "np": "numpy",
+    "np_symbol": "symbol.numpy",
+    "npx": "numpy_extension",
+    "numpy": "numpy",
+    "numpy_extension": "numpy_extension",
     "onnx": "onnx",
     "operator": "operator",
     "opt": "optimizer",
@@ -87,14 +92,6 @@ _MEMBERS = {
 }
 """Names of the face that are members of such a module."""
 
-_ABSENT = {
-    "np": "numpy",
-    "npx": "numpy_extension",
-    "np_symbol": "symbol.numpy._symbol",
-    "numpy": "numpy",
-    "numpy_extension": "numpy_extension",
-}
-"""Modules of MXNet that mxforge does not have: they import, and refuse to be used."""
 
 if __name__ == "mxforge":  # the checkout's own folder name is not the package
     from .frontend.namespace.aliases import install_aliases
@@ -167,12 +164,12 @@ def __getattr__(name: str) -> Any:
     elif name in _ALIASES or name == "runtime":  # the package of that name answers for mx.runtime
         found = import_module(f"{__name__}.{name}")
     elif name == "__all__":
-        return sorted(name for name in {*_ALIASES, *_MEMBERS, *_ABSENT, "runtime"} if not name.startswith("_"))
+        return sorted(name for name in {*_ALIASES, *_MEMBERS, "runtime"} if not name.startswith("_"))
     else:
         from .frontend.namespace.absent import attribute_error
         from .frontend.namespace.absent_modules import absent_module
 
-        found = absent_module(__name__, _ABSENT.get(name, name))
+        found = absent_module(__name__, name)
         if found is None:
             raise attribute_error(__name__, "", name)
     globals()[name] = found
@@ -181,4 +178,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     attributes = {name for name in globals() if name.startswith("__") and name != "__dir__" and name != "__getattr__"}
-    return sorted({*attributes, *_ALIASES, *_MEMBERS, *_ABSENT, "mxforge_version", "runtime"})
+    return sorted({*attributes, *_ALIASES, *_MEMBERS, "mxforge_version", "runtime"})

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 NAMESPACES = ("contrib", "linalg", "sparse", "image", "random")
 """The submodules of a package with the operators of a prefix."""
 
+NUMPY_PREFIXES = ("_np_", "_npi_", "_npx_")
+"""The beginnings of the names of operators of `mx.np` and `mx.npx`."""
+
 Function = Callable[..., Any]
 
 
@@ -36,7 +39,8 @@ def names_of(namespace: str) -> list[str]:
     if namespace in NAMESPACES:
         prefix = f"_{namespace}_"
         return sorted(n.removeprefix(prefix) for n in all_names() if n.startswith(prefix))
-    return sorted(n for n in all_names() if n.startswith("_") == (namespace == "_internal"))
+    listed = [name for name in all_names() if not name.startswith(NUMPY_PREFIXES)]
+    return sorted(n for n in listed if n.startswith("_") == (namespace == "_internal"))
 
 
 class Values(NamedTuple):
@@ -60,6 +64,17 @@ class Package:
     control: tuple[str, ...]
     make: Callable[[type[Operator], str, str, Arguments], Function]
 
+    def listed(self, row: Row) -> Function:
+        """The function of a row: an operator under another name, with other names of its arguments."""
+        from ..ir.dialects.mx.operator import lookup
+
+        operator = lookup(row.operator)
+        if row.arguments:
+            arguments: Arguments = NamedArguments(operator, row, self.values)
+        else:
+            arguments = Arguments(operator, row.name, self.values, self.control)
+        return self._finished(operator, row.operator, row.name, "", arguments)
+
     def function(self, namespace: str, name: str) -> Function:
         """A function of a namespace. AttributeError if no operator of this name is declared."""
         from ..ir.dialects.mx.operator import find
@@ -70,7 +85,12 @@ class Package:
         if operator is None:
             raise AttributeError(f"{path} has no attribute {name!r}: no such operator is declared", name=name)
         arguments = Arguments(operator, name, self.values, self.control)
-        function = self.make(operator, full_name(namespace, name), name, arguments)
+        return self._finished(operator, full_name(namespace, name), name, namespace, arguments)
+
+    def _finished(
+        self, operator: type[Operator], full_name: str, name: str, namespace: str, arguments: Arguments
+    ) -> Function:
+        function = self.make(operator, full_name, name, arguments)
         function.__name__ = function.__qualname__ = name
         function.__module__ = ".".join(filter(None, (self.module, namespace)))
         function.__doc__ = _help_of(operator, self.values.name)
@@ -174,6 +194,47 @@ class Arguments:
             if p.name.isidentifier() and p.name not in self.inputs:
                 listed.append(kind(p.name, named, default=_Null if p.required else p.default))
         return inspect.Signature([*listed, *(kind(n, named, default=None) for n in self.control)])
+
+
+class Row(NamedTuple):
+    """A function that is an operator: its name, the operator's, and its arguments: `name` or `name=name in the
+    operator`, of which `out` is the array that receives the result. Without arguments they are those of the operator,
+    as in `mx.nd`."""
+
+    name: str
+    operator: str
+    arguments: tuple[str, ...]
+
+
+class NamedArguments(Arguments):
+    """The arguments of the function of a row, by position or by name."""
+
+    def __init__(self, operator: type[Operator], row: Row, values: Values) -> None:
+        super().__init__(operator, row.name, values, ("out",))
+        pairs = [text.partition("=") for text in row.arguments]
+        self._renamed = {shown: own for shown, _, own in pairs if own}
+        self._order = tuple([shown for shown, _, _ in pairs])
+
+    def _by_name(self, args: Sequence[Any], others: dict[str, Any]) -> DividedArguments:
+        if len(args) > len(self._order):
+            most = len(self._order)
+            raise TypeError(f"{self.name} takes at most {most} positional arguments, {len(args)} were given")
+        for key, value in zip(self._order, args, strict=False):
+            if key in others:
+                raise TypeError(f"{self.name}() got multiple values for argument {key!r}")
+            others[key] = value
+        named = {self._renamed.get(key, key): value for key, value in others.items()}
+        return super()._by_name((), named)
+
+    def signature(self) -> inspect.Signature:
+        own = {p.name: p for p in super().signature().parameters.values()}
+        listed: list[inspect.Parameter] = []
+        for shown in self._order:
+            parameter = own[self._renamed.get(shown, shown)]
+            if parameter.default is _Null or self._renamed.get(shown, shown) in self.inputs:
+                parameter = parameter.replace(default=inspect.Parameter.empty)
+            listed.append(parameter.replace(name=shown, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD))
+        return inspect.Signature(listed)
 
 
 METHODS = """

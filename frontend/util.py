@@ -50,8 +50,8 @@ _ARRAYS_ARE_ON = (
 
 
 # MXNet's NumPy mode, per thread. With NumPy's shape semantics 0 is a size and () a scalar; without them both mean
-# "unknown" in shapes that users write (shapes.py). mx.np is absent (see namespace/modules.py): blocks raise an error
-# in the mode for its arrays.
+# "unknown" in shapes that users write (shapes.py). In the mode for mx.np arrays the parameters and data of blocks are
+# such arrays.
 
 
 @cache
@@ -131,7 +131,7 @@ class _NumpyArrayScope:
 
 
 def np_array(active: bool = True) -> _NumpyArrayScope:
-    """A scope in which Gluon uses mx.np arrays or not. Blocks raise an error if it does: mx.np is absent."""
+    """A scope in which Gluon uses mx.np arrays or not: the arrays of parameters, and the results of blocks."""
     return _NumpyArrayScope(active)
 
 
@@ -264,16 +264,16 @@ def np_ufunc_legal_option(key: str, value: Any) -> bool:
     return key in legal and legal[key](value)
 
 
-def _check_ufunc_options(function: Any, options: dict[str, Any]) -> None:
+def check_ufunc_options(name: str, options: dict[str, Any]) -> None:
     """NotImplementedError for an option other than NumPy's default, TypeError for one that NumPy does not have."""
     for key, value in options.items():
         if key not in _np_ufunc_default_kwargs:
-            raise TypeError(f"{key} is an invalid keyword to function '{function.__name__}'")
+            raise TypeError(f"{key} is an invalid keyword to function '{name}'")
         if value == _np_ufunc_default_kwargs[key]:
             continue
         if np_ufunc_legal_option(key, value):
-            raise NotImplementedError(f"{key}={value} is not implemented yet for operator {function.__name__}")
-        raise TypeError(f"{key}={value} not understood for operator {function.__name__}")
+            raise NotImplementedError(f"{key}={value} is not implemented yet for operator {name}")
+        raise TypeError(f"{key}={value} not understood for operator {name}")
 
 
 def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -281,7 +281,7 @@ def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(func)
     def wrapped(x: Any, out: Any = None, **kwargs: Any) -> Any:
-        _check_ufunc_options(func, kwargs)
+        check_ufunc_options(func.__name__, kwargs)
         return func(x, out=out)
 
     return wrapped
@@ -292,7 +292,7 @@ def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(func)
     def wrapped(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
-        _check_ufunc_options(func, kwargs)
+        check_ufunc_options(func.__name__, kwargs)
         return func(x1, x2, out=out)
 
     return wrapped

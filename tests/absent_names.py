@@ -39,8 +39,45 @@ NAMES = {
         "notebook": "Bokeh_Failed_To_Import bokeh",
         "notebook.callback": "Pandas_Failed_To_Import _add_new_columns _extend args_wrapper pd",
     },
-    "MXNet's NumPy interface": {
-        "test_utils": "np_symbol",
+    "functions that NumPy has not had since its version 1.20": {
+        "numpy": "mirr npv ppmt pv rate",
+    },
+    "modules of MXNet's NumPy interface, and what they import": {
+        "ndarray.numpy.linalg": "_mx_nd_np _npi",
+        "ndarray.numpy.random": "NDArray _npi current_context np",
+        "ndarray.numpy_extension.random": "_npi current_context",
+        "numpy": "_STR_2_DTYPE_",
+        "numpy.linalg": "_mx_nd_np fallback_linalg",
+        "numpy.multiarray": """Context NDArray NDArrayHandle _DTYPE_NP_TO_MX _GRAD_REQ_MAP _LIB
+        _NDARRAY_ADVANCED_INDEXING _NDARRAY_BASIC_INDEXING _NDARRAY_EMPTY_TUPLE_INDEXING
+        _NDARRAY_NO_ZERO_DIM_BOOL_ARRAY _NDARRAY_UNSUPPORTED_INDEXING
+        _NDARRAY_ZERO_DIM_BOOL_ARRAY_FALSE _NDARRAY_ZERO_DIM_BOOL_ARRAY_TRUE
+        _NUMPY_ARRAY_FUNCTION_DICT _NUMPY_ARRAY_UFUNC_DICT _as_mx_np_array _as_onp_array
+        _get_np_op _mx_nd_np _mx_np_op _np _npi _reshape_view c_array c_array_buf check_call
+        ctypes current_context from_numpy get_indexing_dispatch_code
+        get_oshape_of_gather_nd_op indexing_key_expand_implicit_axes integer_types
+        is_recording mirr mx_real_t mx_uint native_array npv numeric_types ppmt pv py_slice
+        rate set_module warnings wrap_np_binary_func wrap_np_unary_func""",
+        "numpy.random": "_mx_nd_np",
+        "numpy_extension": "check_call classproperty ctypes threading warnings with_metaclass",
+        "numpy_extension.image": """Augmenter BrightnessJitterAug CastAug CenterCropAug ColorJitterAug ColorNormalizeAug
+        ContrastJitterAug CreateAugmenter CreateDetAugmenter CreateMultiRandCropAugmenter
+        DetAugmenter DetBorrowAug DetHorizontalFlipAug DetRandomCropAug DetRandomPadAug
+        DetRandomSelectAug ForceResizeAug HorizontalFlipAug HueJitterAug ImageDetIter
+        ImageIter LightingAug Number RandomCropAug RandomGrayAug RandomOrderAug
+        RandomSizedCropAug ResizeAug SaturationJitterAug SequentialAug center_crop
+        color_normalize copyMakeBorder cv2 det detection fixed_crop image imdecode imread
+        imresize imrotate io is_np_array json logging nd np numeric_types os random
+        random_crop random_rotate random_size_crop recordio resize_short scale_down sys
+        warnings""",
+        "numpy_extension.random": "_mx_nd_npx _mx_rand",
+        "symbol.numpy._symbol": """Group Symbol SymbolHandle _LIB _mx_np_op _np _npi _sanity_check_params _ufunc_helper
+        _unary_func_helper c_str check_call ctypes current_context integer_types load
+        load_json mx_uint numeric_types py_slice py_str set_module string_types
+        wrap_np_binary_func wrap_np_unary_func""",
+        "symbol.numpy.linalg": "_mx_sym_np _npi _symbol",
+        "symbol.numpy.random": "_npi current_context",
+        "symbol.numpy_extension.random": "_npi current_context",
     },
     "worker processes of MXNet's loaders": {
         "gluon.data.dataloader": """ConnectionWrapper Queue SimpleQueue _MultiWorkerIterV1 _thread_worker_initializer
@@ -78,7 +115,7 @@ NAMES = {
 """Names by module, by reason."""
 
 MEMBERS = {
-    "what frees C pointers, and makes objects of them": r"(executor|kvstore|profiler|rtc|ndarray|symbol)\..*"
+    "what frees C pointers, and makes objects of them": r"(executor|kvstore|profiler|rtc|ndarray|numpy|symbol)\..*"
     r"\.__del__|"
     r"symbol\.symbol\.Symbol\.(__setstate__|_get_ndarray_inputs)|model\.FeedForward\.__setstate__|autograd\.Function\._[rR]egistry|runtime\.Feature\._\w+",
     "charts in notebooks": r"notebook\.callback\.\w+\.\w+",
@@ -86,7 +123,8 @@ MEMBERS = {
     r"contrib\.text\..*\._index_(counter_keys|unknown\w+)|"
     r".*\.CheckpointHandler\._find_max_iteration|.*\._controller|log\._Formatter\._get_\w+|"
     r"module\.executor_group\.DataParallelExecutorGroup\.(_bind_ith_exec|_sliced_shape)|"
-    r".*\.(_get_index_nd|_prepare_value_nd)",
+    r".*\.(_get_index_nd|_prepare_value_nd|_[gs]et_np_\w+_indexing)|"
+    r"symbol\.numpy\._Symbol\.(__setitem__|__setstate__|num_outputs|_get_ndarray_inputs)",
 }
 """Regular expressions for "module.Class.name", by reason."""
 

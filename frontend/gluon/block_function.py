@@ -63,6 +63,8 @@ class BlockFunction:
         self.slots = tuple(slots)
         parameters = [n for n, (is_data, _) in zip(names, slots, strict=True) if not is_data]
         self.function = SymbolFunction(symbol, parameters, name, parse_flags(flags))
+        self.array = self.function.array or NDArray
+        """The class of the data of fast paths, and of results."""
         in_format, self._out_format = formats
         self._arguments = len(in_format)
         self._has_paths = is_direct and in_format == [0] * self._arguments
@@ -139,7 +141,7 @@ class BlockFunction:
             paths = self._by_mode[modes.recording, modes.training].recent
         key: tuple[Any, ...] = ()
         for x in args:
-            if x.__class__ is not NDArray:
+            if x.__class__ is not self.array:
                 return None
             key += (x._shape, x._dtype, x._context.device_id)
         call = paths.get(key)
@@ -249,7 +251,8 @@ class _ContextParameters:
     def fast_path(self, specialization: SymbolSpecialization) -> Callable[..., Any]:
         """A specialization as a function of the data."""
         operands, results = with_key(self._operands, specialization), new_results(specialization.types)
-        form = Form(self._arguments, operands, results, len(results), bound=bool(self._params))
+        numpy = specialization.function.array is not None
+        form = Form(self._arguments, operands, results, len(results), bound=bool(self._params), numpy=numpy)
         return fast_path(
             form,
             specialization,
@@ -289,7 +292,9 @@ class _ContextParameters:
     def path_by(self, specialization: SymbolSpecialization, wrt: tuple[int, ...]) -> Callable[..., Any] | None:
         """The fast path of recorded calls with gradients by the inputs `wrt`; see `recorded_calls.path_by`."""
         bound = self._bound if self._params else None
-        return path_by(specialization.differentiable, wrt, self._operands, self._arguments, specialization.count, bound)
+        numpy = specialization.function.array is not None
+        names, count = self._operands, specialization.count
+        return path_by(specialization.differentiable, wrt, names, self._arguments, count, bound, numpy)
 
     def recorded_path(self, specialization: SymbolSpecialization) -> Callable[..., Any]:
         """As `fast_path`, for calls that a tape records."""

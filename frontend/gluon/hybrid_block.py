@@ -18,7 +18,7 @@ from .block_function import BlockFunction
 from .parameter import DeferredInitializationError, Parameter
 from .parameter_dict import ParameterDict
 from .plain_block import Block
-from .structure import flatten, kinds_in, regroup, same_format
+from .structure import flatten, has_numpy, is_numpy, kinds_in, operators_for, regroup, same_format
 
 _trace_lock = ForkSafeLock()
 _NO_INPUT = "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
@@ -151,9 +151,15 @@ class HybridBlock(Block):
         if not self._cached_graph:
             flat, self._in_format = flatten(args, "input")
             inputs = self._input_symbols(flat)
+            if has_numpy(args):
+                inputs = [None if s is None else s.as_np_ndarray() for s in inputs]
             out = self._traced(regroup(inputs, self._in_format))
             outputs, self._out_format = flatten(out, "output")
-            self._cached_graph = [s for s in inputs if s is not None], symbol.Group(outputs)
+            group = symbol.Group(outputs)
+            self._cached_graph = (
+                [s for s in inputs if s is not None],
+                group.as_np_ndarray() if has_numpy(outputs) else group,
+            )
         return self._cached_graph
 
     def _input_symbols(self, flat: Sequence[Any]) -> list[Symbol | None]:
@@ -166,8 +172,11 @@ class HybridBlock(Block):
 
     def _traced(self, inputs: Sequence[Any]) -> Any:
         params = {name: param.var() for name, param in self._reg_params.items()}
+        numpy = has_numpy(inputs)
+        if numpy:
+            params = {name: variable.as_np_ndarray() for name, variable in params.items()}
         with self.name_scope():
-            return self.hybrid_forward(symbol, *inputs, **params)
+            return self.hybrid_forward(operators_for(numpy, True), *inputs, **params)
 
     def _infer_attrs(self, function: str, attr: str, *args: Any) -> None:
         """Set `attr` ("shape" or "dtype") of all parameters to the result of the symbol's inference `function`."""
@@ -254,7 +263,7 @@ class HybridBlock(Block):
                     return out
             else:
                 (x,) = args
-                if x.__class__ is NDArray:
+                if x.__class__ is compiled.array:
                     path = compiled.paths.get((x._shape, x._dtype, x._context.device_id))
                     if path is not None:
                         try:
@@ -299,7 +308,10 @@ class HybridBlock(Block):
                 for param in self.params.values():
                     param._finish_deferred_init()
                 params = self._own_arrays(context)
-            return self.hybrid_forward(ndarray, x, *args, **params)
+            if x.__class__ is NDArray or not has_numpy([x, *args]):
+                return self.hybrid_forward(ndarray, x, *args, **params)
+            params = {name: p if is_numpy(p) else p.as_np_ndarray() for name, p in params.items()}
+            return self.hybrid_forward(operators_for(True, False), x, *args, **params)
 
     def _own_arrays(self, context: Any) -> dict[str, Any]:
         return {name: param.data(context) for name, param in self._reg_params.items()} if self._reg_params else {}

@@ -13,6 +13,7 @@ from ..context import Context
 from ..ndarray import NDArray, array, zeros
 from ..ndarray.gradients import attach, remove_variable
 from ..ndarray.tape import Variable, variable_of
+from ..util import is_np_array
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray
@@ -182,6 +183,8 @@ class ParameterArrays:
         without a copy if it is on the first context."""
         self._ctx_list = list(ctx_list)
         self._ctx_map = _context_map(self._ctx_list)
+        if is_np_array() and not data._is_sparse:
+            data = data.as_np_ndarray()
         self._data = [
             data if adopt and i == 0 and ctx == data.context else data.copyto(ctx)
             for i, ctx in enumerate(self._ctx_list)
@@ -200,7 +203,7 @@ class ParameterArrays:
             if self._grad_req == "null":
                 remove_variable(one)
             else:
-                make = partial(zeros, one.shape, one.context, one.dtype, self._grad_stype)
+                make = partial(_zeros_like, one, self._grad_stype)
                 attach(one, self._grad_req, make, self._grad_stype)
 
     def _write(self, data: Any) -> None:
@@ -263,3 +266,9 @@ def require_usable(ctx: Any) -> list[Context]:
 
 def _same(grad: NDArray) -> NDArray:
     return grad
+
+
+def _zeros_like(array: NDArray, stype: str) -> NDArray:
+    """Zeros for the gradient of an array."""
+    gradient = zeros(array.shape, array.context, array.dtype, stype)
+    return gradient if array._class is None or gradient._is_sparse else gradient.as_np_ndarray()

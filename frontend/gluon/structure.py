@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from .. import ndarray, symbol
 from ..name import Prefix, current_manager
 from ..ndarray import NDArray
 from ..symbol import Symbol
@@ -85,6 +86,29 @@ def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
         flat.extend(items)
         formats.append(form)
     return flat, formats
+
+
+def is_numpy(value: Any) -> bool:
+    """True for an array of `mx.np` or a symbol of `mx.sym.np`."""
+    return getattr(value, "_class", None) is not None
+
+
+def has_numpy(args: Any) -> bool:
+    """True if the first array or symbol among nested arguments is one of `mx.np`."""
+    if isinstance(args, list | tuple):
+        return any(map(has_numpy, args))
+    return is_numpy(args)
+
+
+def operators_for(numpy: bool, symbols: bool) -> Any:
+    """The `F` of `hybrid_forward`: the operators on arrays or symbols, with `numpy` on those of `mx.np`."""
+    if not numpy:
+        return symbol if symbols else ndarray
+    if symbols:
+        from ..symbol.numpy.legacy import OPERATORS
+    else:
+        from ..numpy.legacy import OPERATORS
+    return OPERATORS
 
 
 def regroup(args: Sequence[Any], form: Any) -> Any:

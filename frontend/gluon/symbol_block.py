@@ -10,6 +10,7 @@ from .. import ndarray, symbol
 from ..base import mx_real_t
 from ..dtypes import is_half
 from ..symbol import Symbol
+from ..util import is_np_array
 from .hybrid_block import HybridBlock
 from .parameter_dict import ParameterDict
 from .structure import flatten, regroup
@@ -63,6 +64,8 @@ class SymbolBlock(HybridBlock):
                 raise AssertionError(f"Input symbols must be variable, but {variable} is an output of operators")
         out = symbol.Group(listed) if len(listed) > 1 else listed[0]
         self._check_storage(out)
+        if is_np_array():
+            out, variables = out.as_np_ndarray(), [variable.as_np_ndarray() for variable in variables]
         self._make_params(out, variables)
         self._cached_graph = variables, out
         shared = len(common_prefix(list(self._params.keys())))

@@ -105,14 +105,15 @@ def _check_same_symbol_type(symbols: Sequence[Any]) -> type:
 
 
 def _check_all_np_ndarrays(out: Any) -> None:
-    """Raise TypeError for outputs that are arrays or symbols: MXNet's NumPy mode requires mx.np arrays."""
+    """Raise TypeError for outputs that are arrays or symbols of `mx.nd` or `mx.sym`: MXNet's NumPy mode requires those
+    of `mx.np`."""
     if isinstance(out, list | tuple):
         for item in out:
             _check_all_np_ndarrays(item)
-    elif isinstance(out, NDArray | Symbol):
+    elif isinstance(out, NDArray | Symbol) and out._class is None:
         raise TypeError(
-            f"Block's output must be mx.np arrays in MXNet's NumPy mode, not {type(out)}: mxforge has no mx.np, "
-            "so call the block outside of use_np, np_array and set_np"
+            "Block's output must be mx.np arrays or symbols in MXNet's NumPy mode. Found output type "
+            f"{type(out)}: give the block arrays of mx.np, or call it outside of use_np, np_array and set_np"
         )
 
 

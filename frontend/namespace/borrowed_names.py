@@ -61,12 +61,11 @@ SOURCES = {
     _STORAGE_TYPE_ID_TO_STR _STORAGE_TYPE_ROW_SPARSE _STORAGE_TYPE_STR_TO_ID _STORAGE_TYPE_UNDEFINED""",
     ".ndarray.ndarray": "NDArray NDArrayBase _array=array _empty_ndarray=empty _zeros_ndarray=zeros",
     ".ndarray.numpy._internal": "_npi=",
-    ".ndarray.numpy_extension": "npx=",
+    ".numpy_extension": "_mx_npx= npx=",
     ".ndarray.random": "normal uniform",
     ".ndarray.sparse": "_empty_sparse_ndarray=empty _sparse_array=array _zeros_sparse_ndarray=zeros sparse",
     ".ndarray.utils": "load zeros",
     ".numpy": "_mx_np=",
-    ".numpy_extension": "_mx_npx=",
     ".onnx": "export_model export_model_=export_model get_operator_support",
     ".optimizer": "opt=",
     ".optimizer.optimizer": "get_updater",
@@ -78,7 +77,7 @@ SOURCES = {
     ones pow power split_v2 sym= symbol var""",
     ".symbol._internal": "_internal",
     ".symbol.contrib": "symbol_contrib=",
-    ".symbol.numpy._symbol": "np_symbol=",
+    ".symbol.numpy": "np_symbol=",
     ".symbol.op": "op",
     ".symbol.symbol": "Symbol",
     ".util": "get_cuda_compute_capability is_np_array is_np_shape reset_np set_np",
@@ -249,7 +248,8 @@ BORROWED = {
     "module.sequential_module": "Uniform",
     "monitor": "NDArrayHandle ctypes",
     "name": "_MXClassPropertyMetaClass classproperty with_metaclass",
-    "ndarray": "CachedOp=.symbol.cached_op:CachedOp imdecode=.image.nd_imdecode:imdecode np=.ndarray.numpy npx",
+    "ndarray": """CachedOp=.symbol.cached_op:CachedOp imdecode=.image.nd_imdecode:imdecode np=.numpy:
+    npx=.numpy_extension: numpy=.numpy: numpy_extension=.numpy_extension:""",
     "ndarray._internal": "CachedOp NDArrayBase _Null _os _sys",
     "ndarray.contrib": "NDArrayBase _Null _as_list _flatten _regroup mx ndarray=.ndarray.ndarray uniform",
     "ndarray.functions": """NDArrayBase _LIB _Null _is_np_op=.base:_is_np_op _np _os
@@ -318,7 +318,8 @@ BORROWED = {
     "rnn.rnn_cell": "functools init ndarray numeric_types string_types symbol warnings",
     "rtc": """CudaKernelHandle CudaModuleHandle NDArray _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _LIB array c_array c_array_buf
     c_str c_str_array check_call ctypes mx_uint np numeric_types re string_types""",
-    "symbol": "np=.symbol.numpy npx=.symbol.numpy_extension",
+    "symbol": """np=.symbol.numpy: npx=.symbol.numpy_extension: numpy=.symbol.numpy:
+    numpy_extension=.symbol.numpy_extension:""",
     "symbol._internal": "_Null _os _sys",
     "symbol.contrib": """SymbolBase SymbolHandle _LIB _Null _as_list _flatten _regroup check_call copy ctypes
     symbol=.symbol.symbol:""",
@@ -337,8 +338,8 @@ BORROWED = {
     maximum=.symbol:maximum minimum mx_int mx_int64 mx_uint numeric_types ones op pow power py_slice py_str split_v2
     string_types var warnings zeros=.symbol:zeros""",
     "symbol_doc": "_build_param_doc _re",
-    "test_utils": """OrderedDict bz2 contextmanager errno gzip json logging npt numbers os platform requests ss struct
-    time traceback zipfile""",
+    "test_utils": """OrderedDict bz2 contextmanager errno gzip json logging np_symbol npt numbers os platform requests
+    ss struct time traceback zipfile""",
     "torch": """FunctionHandle NDArray _LIB _build_param_doc c_array c_handle_array c_str_array check_call
     ctypes mx_float mx_uint py_str sys""",
     "util": "_LIB ctypes functools inspect threading",
@@ -366,7 +367,8 @@ LISTED = frozenset(
 EXPORTED = {
     "gluon.parameter": "ParameterDict",
     "kvstore.base": "create",
-    "ndarray": "CachedOp _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP imdecode",
+    "symbol": "numpy numpy_extension",
+    "ndarray": "CachedOp numpy numpy_extension _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP imdecode",
     "ndarray._internal": "CachedOp NDArrayBase",
     "ndarray.ndarray": """_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP add arange concatenate divide equal eye
     from_dlpack from_numpy full get_indexing_dispatch_code get_oshape_of_gather_nd_op greater greater_equal histogram

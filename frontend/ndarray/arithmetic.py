@@ -6,10 +6,10 @@ number is compiled into a program. A bool array is converted to int64 for a numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ir.caches import Cache
 from ...ir.types import DType
@@ -19,12 +19,13 @@ from ..base import MXNetError, numeric_types
 from ..context import cpu
 from ..dtypes import to_memory
 from ..tracebacks import api_boundary
-from .array_classes import array_class, empty_array, number_class, number_on
+from .array_classes import array_class, empty_array, is_numpy, number_class, number_on
 from .eager import apply_bound, bind, operator_named
 from .fast_paths import FastPath, as_path, remember
 from .operator_function import BoundOperator, OperatorFunction, OperatorSpecialization, on_one_device
 from .recorded_calls import while_watched
-from .sparse_arithmetic import OF_NUMBERS, binary
+from .sparse_arithmetic import OF_NUMBERS
+from .sparse_arithmetic import binary as binary_of_sparse
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -33,9 +34,21 @@ _CPU = cpu()
 _BOOL = DType.BOOL
 _NUMBERS = frozenset((float, int))
 
+_AS_INTEGERS = {_BOOL: "int64"}
+
+
+class Binary(NamedTuple):
+    """A binary operator as arithmetic applies it: with `numpy` to arrays of `mx.np`. Beside a number, an array of a
+    dtype in `converted` is converted first."""
+
+    operator: str
+    numpy: bool = False
+    converted: Mapping[DType, str] = _AS_INTEGERS
+
+
 _numbers: Cache[tuple[DType, Any], NDArray] = Cache("numbers")
 _recent_numbers = _numbers.recent
-_tables: dict[str, Cache[Any, FastPath]] = {}
+_tables: dict[Any, Cache[Any, FastPath]] = {}
 
 
 def number_array(dtype: DType, value: Any) -> NDArray:
@@ -54,25 +67,27 @@ def _new_number_array(dtype: DType, value: Any) -> NDArray:
     return number
 
 
-def _table(name: str) -> Cache[Any, FastPath]:
+def table_of(name: Any, numpy: bool = False) -> Cache[Any, FastPath]:
     """The fast paths of an operator by (dtype, shape) or (dtype, shape, dtype, shape)."""
-    return _tables.setdefault(name, Cache("fast paths", ages=True))
+    return _tables.setdefault((name, numpy), Cache("fast paths", ages=True))
 
 
-_operators: Cache[str, BoundOperator] = Cache("operators of arithmetic")
+_operators: Cache[tuple[str, bool], BoundOperator] = Cache("operators of arithmetic")
 
 
-def _bound(name: str) -> BoundOperator:
+def _bound(name: str, numpy: bool) -> BoundOperator:
     """An operator without parameters."""
-    return _operators.recent.get(name) or _operators.get(name, lambda: bind(operator_named(name), {}))
+    key = name, numpy
+    return _operators.recent.get(key) or _operators.get(key, lambda: bind(operator_named(name), {}, numpy))
 
 
 @api_boundary
-def _slow(name: str, x: Any, y: Any) -> NDArray:
+def apply_slowly(binary: Binary, x: Any, y: Any) -> NDArray:
     """Apply the operator to two arrays, or an array and a number. It is compiled if necessary, and its fast path
     cached."""
-    x, y = _operands(name, x, y)
-    bound = _bound(name)
+    require_kind(binary, x, y)
+    x, y = _operands(binary, x, y)
+    bound = _bound(binary.operator, binary.numpy)
     if x._is_sparse or y._is_sparse:
         return apply_bound(bound, (x, y))
     operands, (x, y) = (x, y), on_one_device((x, y))
@@ -80,9 +95,21 @@ def _slow(name: str, x: Any, y: Any) -> NDArray:
     if not hooks.intercepted and isinstance(specialization, OperatorSpecialization):
         key = x._dtype, x._shape, y._dtype, y._shape
         remember(
-            _table(name), key, specialization.device, lambda: _with_numbers(operands, (x, y), specialization.fast())
+            table_of(*binary[:2]),
+            key,
+            specialization.device,
+            lambda: _with_numbers(operands, (x, y), specialization.fast()),
         )
     return specialization.call((x, y))
+
+
+def require_kind(binary: Binary, *operands: Any) -> None:
+    """TypeError for an array of `mx.np` beside one of `mx.nd`."""
+    array, number = array_class(), number_class()
+    for operand in operands:
+        is_array = isinstance(operand, array) and operand.__class__ is not number
+        if is_array and is_numpy(operand) is not binary.numpy:
+            raise _unsupported(operand)
 
 
 def _with_numbers(operands: Sequence[NDArray], used: Sequence[NDArray], path: FastPath) -> FastPath:
@@ -106,15 +133,15 @@ def _with_numbers(operands: Sequence[NDArray], used: Sequence[NDArray], path: Fa
     )
 
 
-def _operands(name: str, x: Any, y: Any) -> tuple[NDArray, NDArray]:
+def _operands(binary: Binary, x: Any, y: Any) -> tuple[NDArray, NDArray]:
     """Two arrays: `hooks.converter` converts given arrays, and numbers get the dtype of the other operand."""
     if hooks.converter is not None:
-        x, y = _converted(name, x, y)
+        x, y = _converted(binary.operator, x, y)
     if isinstance(x, numeric_types):
-        y = promote_bool(y)
+        y = beside_number(binary, y)
         return number_array(y._dtype, x), y
     if isinstance(y, numeric_types):
-        x = promote_bool(x)
+        x = beside_number(binary, x)
     return x, as_operand(y, x._dtype)
 
 
@@ -135,15 +162,15 @@ def _unsupported(value: Any) -> TypeError:
     return TypeError(f"type {type(value)} not supported")
 
 
-def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
+def method_of(binary: Binary, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
     """A method `x OP y`."""
-    fast_paths = _table(name).recent
+    fast_paths, converted = table_of(*binary[:2]).recent, binary.converted
 
     def method(self: NDArray, other: Any) -> NDArray:
         operand = other
         if other.__class__ in _NUMBERS:
-            if self._dtype is _BOOL:
-                self = self.astype("int64")
+            if self._dtype in converted:
+                self = self.astype(converted[self._dtype])
             other = number_array(self._dtype, other)
         try:
             call = fast_paths[self._dtype, self._shape, other._dtype, other._shape]
@@ -156,36 +183,37 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
                 return call(self, other)
             except DeviceError:
                 pass
-        return _slow(name, self, operand)
+        return apply_slowly(binary, self, operand)
 
     return _named(method, python_name, doc)
 
 
-def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
+def reflected_of(binary: Binary, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
     """A method `number OP x`."""
 
-    fast_paths = _table(name).recent
+    fast_paths = table_of(*binary[:2]).recent
 
     def method(self: NDArray, other: Any) -> NDArray:
         operand = other
-        self = promote_bool(self)
+        self = beside_number(binary, self)
         other = as_operand(other, self._dtype)
         call = fast_paths.get((other._dtype, other._shape, self._dtype, self._shape))
         if hooks.watched:
             call = while_watched(call)
         try:
-            result = _slow(name, operand, self) if call is None else call(other, self)
+            result = apply_slowly(binary, operand, self) if call is None else call(other, self)
         except DeviceError:
-            result = _slow(name, operand, self)
+            result = apply_slowly(binary, operand, self)
         result._context = self._context
         return result
 
     return _named(method, python_name, doc)
 
 
-def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
+def in_place_of(binary: Binary, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
     """A method `x OP= y`: the result is written into x and must have its dtype and shape."""
-    fast_paths = _table(f"{name} in place").recent
+    name = binary.operator
+    fast_paths = table_of(f"{name} in place", binary.numpy).recent
 
     def method(self: NDArray, other: Any) -> NDArray:
         if self._dtype is _BOOL and isinstance(other, numeric_types):
@@ -194,7 +222,7 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
             )
         other = as_operand(other, self._dtype)
         if other._is_sparse:
-            return _slow_in_place(name, self, densified(other))
+            return _slow_in_place(binary, self, densified(other))
         write = fast_paths.get((self._dtype, self._shape, other._dtype, other._shape))
         is_safe = other is self or other._storage is not self._storage
         if write is not None and is_safe and not (hooks.watched and are_calls_seen()):
@@ -202,21 +230,23 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
                 return write(self, other)
             except DeviceError:
                 pass
-        return _slow_in_place(name, self, other)
+        return _slow_in_place(binary, self, other)
 
     return _named(method, python_name, doc)
 
 
 @api_boundary
-def _slow_in_place(name: str, x: NDArray, y: NDArray) -> NDArray:
+def _slow_in_place(binary: Binary, x: NDArray, y: NDArray) -> NDArray:
     """The slow path: a first call with such operands, an operand that shares x's memory, or observed calls."""
+    require_kind(binary, x, y)
+    name = binary.operator
     if hooks.converter is not None:
         _, y = _converted(name, x, y)
     operands, (x, y) = (x, y), on_one_device((x, y))
-    specialization = _bound(name).specialization((x, y))
+    specialization = _bound(name, binary.numpy).specialization((x, y))
     specialization.call((x, y), x)
     if not are_calls_seen() and specialization.may_write_first:
-        key, paths = (x._dtype, x._shape, y._dtype, y._shape), _table(f"{name} in place")
+        key, paths = (x._dtype, x._shape, y._dtype, y._shape), table_of(f"{name} in place", binary.numpy)
         remember(
             paths, key, specialization.device, lambda: _with_numbers(operands, (x, y), specialization.fast_in_place())
         )
@@ -224,7 +254,7 @@ def _slow_in_place(name: str, x: NDArray, y: NDArray) -> NDArray:
 
 
 def _unary(bound: Callable[[], BoundOperator], python_name: str, doc: str) -> Callable[[NDArray], NDArray]:
-    table = _table(python_name)
+    table = table_of(python_name)
     fast_paths = table.recent
 
     def method(self: NDArray) -> NDArray:
@@ -279,6 +309,12 @@ def promote_bool(array: NDArray) -> NDArray:
     return array.astype("int64") if array._dtype is _BOOL else array
 
 
+def beside_number(binary: Binary, array: NDArray) -> NDArray:
+    """The array as operand of an operator beside a number."""
+    dtype = binary.converted.get(array._dtype)
+    return array if dtype is None else array.astype(dtype)
+
+
 def densified(array: NDArray) -> NDArray:
     """A sparse array as a dense one."""
     return array.tostype("default")
@@ -287,14 +323,14 @@ def densified(array: NDArray) -> NDArray:
 def apply(name: str, x: NDArray, y: Any) -> NDArray:
     """A binary operator on two arrays, or an array and a number."""
     if x._is_sparse:
-        return binary(name, x, y)
+        return binary_of_sparse(name, x, y)
     operand = y
     if isinstance(y, numeric_types):
         x = promote_bool(x)
     y = as_operand(y, x._dtype)
     if y._is_sparse:
-        return binary(name, x, y)
-    call = _table(name).recent.get((x._dtype, x._shape, y._dtype, y._shape))
+        return binary_of_sparse(name, x, y)
+    call = table_of(name).recent.get((x._dtype, x._shape, y._dtype, y._shape))
     if hooks.watched:
         call = while_watched(call)
     if call is not None:
@@ -302,7 +338,7 @@ def apply(name: str, x: NDArray, y: Any) -> NDArray:
             return call(x, y)
         except DeviceError:
             pass
-    return _slow(name, x, operand)
+    return apply_slowly(Binary(name), x, operand)
 
 
 class Arithmetic:
@@ -310,35 +346,35 @@ class Arithmetic:
 
     __slots__ = ()
 
-    __add__ = _method("broadcast_add", "__add__", "x + y")
-    __sub__ = _method("broadcast_sub", "__sub__", "x - y")
-    __mul__ = _method("broadcast_mul", "__mul__", "x * y")
-    __truediv__ = __div__ = _method("broadcast_div", "__truediv__", "x / y; integers are truncated")
-    __mod__ = _method("broadcast_mod", "__mod__", "x % y, with the sign of y")
-    __pow__ = _method("broadcast_power", "__pow__", "x ** y")
-    __radd__ = _reflected("broadcast_add", "__radd__", "y + x")
-    __rsub__ = _reflected("broadcast_sub", "__rsub__", "y - x")
-    __rmul__ = _reflected("broadcast_mul", "__rmul__", "y * x")
-    __rtruediv__ = __rdiv__ = _reflected("broadcast_div", "__rtruediv__", "y / x")
-    __rmod__ = _reflected("broadcast_mod", "__rmod__", "y % x")
-    __rpow__ = _reflected("broadcast_power", "__rpow__", "y ** x")
-    __iadd__ = _in_place("broadcast_add", "__iadd__", "x += y")
-    __isub__ = _in_place("broadcast_sub", "__isub__", "x -= y")
-    __imul__ = _in_place("broadcast_mul", "__imul__", "x *= y")
-    __itruediv__ = __idiv__ = _in_place("broadcast_div", "__itruediv__", "x /= y")
-    __imod__ = _in_place("broadcast_mod", "__imod__", "x %= y")
+    __add__ = method_of(Binary("broadcast_add"), "__add__", "x + y")
+    __sub__ = method_of(Binary("broadcast_sub"), "__sub__", "x - y")
+    __mul__ = method_of(Binary("broadcast_mul"), "__mul__", "x * y")
+    __truediv__ = __div__ = method_of(Binary("broadcast_div"), "__truediv__", "x / y; integers are truncated")
+    __mod__ = method_of(Binary("broadcast_mod"), "__mod__", "x % y, with the sign of y")
+    __pow__ = method_of(Binary("broadcast_power"), "__pow__", "x ** y")
+    __radd__ = reflected_of(Binary("broadcast_add"), "__radd__", "y + x")
+    __rsub__ = reflected_of(Binary("broadcast_sub"), "__rsub__", "y - x")
+    __rmul__ = reflected_of(Binary("broadcast_mul"), "__rmul__", "y * x")
+    __rtruediv__ = __rdiv__ = reflected_of(Binary("broadcast_div"), "__rtruediv__", "y / x")
+    __rmod__ = reflected_of(Binary("broadcast_mod"), "__rmod__", "y % x")
+    __rpow__ = reflected_of(Binary("broadcast_power"), "__rpow__", "y ** x")
+    __iadd__ = in_place_of(Binary("broadcast_add"), "__iadd__", "x += y")
+    __isub__ = in_place_of(Binary("broadcast_sub"), "__isub__", "x -= y")
+    __imul__ = in_place_of(Binary("broadcast_mul"), "__imul__", "x *= y")
+    __itruediv__ = __idiv__ = in_place_of(Binary("broadcast_div"), "__itruediv__", "x /= y")
+    __imod__ = in_place_of(Binary("broadcast_mod"), "__imod__", "x %= y")
     if TYPE_CHECKING:  # those of `object` return bool
 
         def __eq__(self, other: Any) -> NDArray: ...  # type: ignore[override]
         def __ne__(self, other: Any) -> NDArray: ...  # type: ignore[override]
 
     else:
-        __eq__ = _method("broadcast_equal", "__eq__", "x == y")
-        __ne__ = _method("broadcast_not_equal", "__ne__", "x != y")
-    __gt__ = _method("broadcast_greater", "__gt__", "x > y")
-    __ge__ = _method("broadcast_greater_equal", "__ge__", "x >= y")
-    __lt__ = _method("broadcast_lesser", "__lt__", "x < y")
-    __le__ = _method("broadcast_lesser_equal", "__le__", "x <= y")
+        __eq__ = method_of(Binary("broadcast_equal"), "__eq__", "x == y")
+        __ne__ = method_of(Binary("broadcast_not_equal"), "__ne__", "x != y")
+    __gt__ = method_of(Binary("broadcast_greater"), "__gt__", "x > y")
+    __ge__ = method_of(Binary("broadcast_greater_equal"), "__ge__", "x >= y")
+    __lt__ = method_of(Binary("broadcast_lesser"), "__lt__", "x < y")
+    __le__ = method_of(Binary("broadcast_lesser_equal"), "__le__", "x <= y")
     __hash__ = object.__hash__
 
     __neg__ = _unary(_negation, "__neg__", "-x")
@@ -348,7 +384,7 @@ class Arithmetic:
 def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], Any]:
     """A function of two arrays, an array and a number in either order, or two numbers."""
 
-    fast_paths = _table(operator).recent
+    fast_paths = table_of(operator).recent
 
     def function(lhs: Any, rhs: Any) -> Any:
         try:
@@ -378,8 +414,9 @@ def _of_any(operator: str, of_numbers: Callable[[Any, Any], Any], lhs: Any, rhs:
         return apply(operator, lhs, rhs)
     if isinstance(rhs, array_class()):
         if rhs._is_sparse:
-            return binary(operator, lhs, rhs)
-        result = _slow(operator, lhs, rhs) if hooks.watched else apply(operator, *_operands(operator, lhs, rhs))
+            return binary_of_sparse(operator, lhs, rhs)
+        binary = Binary(operator)
+        result = apply_slowly(binary, lhs, rhs) if hooks.watched else apply(operator, *_operands(binary, lhs, rhs))
         result._context = rhs._context
         return result
     if isinstance(lhs, numeric_types) and isinstance(rhs, numeric_types):

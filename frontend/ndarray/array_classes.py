@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,8 +34,16 @@ def register_array_class(stype: str) -> Callable[[_C], _C]:
 
 @cache
 def array_class(stype: str = "default") -> type[NDArray]:
-    """The class of arrays of a storage type; "default" is dense."""
+    """The class of arrays of a storage type; "default" is dense, and "numpy" is dense and of `mx.np`."""
+    if stype == "numpy":
+        import_module(".numpy_array", __package__)  # programs without mx.np do not load it
     return _classes[stype]
+
+
+def is_numpy(array: Any) -> bool:
+    """True for arrays of `mx.np`."""
+    cls = _classes.get("numpy")
+    return cls is not None and array.__class__ is cls
 
 
 @cache
@@ -58,21 +67,28 @@ _copies: Cache[tuple[int, int], tuple[NDArray, NDArray]] = Cache("numbers")
 def number_on(number: NDArray, context: Context) -> NDArray:
     """A number of the host on a GPU. The copy is made once: callers must not write to it."""
     key = id(number), context.device_id
-    known = _copies.recent.get(key) or _copies.get(key, lambda: (number, number.as_in_context(context)))
+    known = _copies.recent.get(key) or _copies.get(key, lambda: (number, _copy_on(number, context)))
     return known[1]
 
 
-def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
-    """A new dense array with uninitialized elements. OutOfMemory if it does not fit into memory."""
+def _copy_on(number: NDArray, context: Context) -> NDArray:
+    copy = number.as_in_context(context)
+    copy.__class__ = number_class()
+    return copy
+
+
+def empty_array(shape: tuple[int, ...], dtype: DType, context: Context, cls: type[NDArray] | None = None) -> NDArray:
+    """A new dense array, of `cls` or of `mx.nd`, with uninitialized elements. OutOfMemory if it does not fit into
+    memory."""
     try:
         nbytes = prod(shape) * dtype.itemsize
         storage = allocate(nbytes) if context.device_typeid != GPU else device_of(context).allocate(nbytes)
     except OutOfMemory as error:
         raise error.of(f"an array of shape {shape} and dtype {dtype.value}") from None
-    return array_at(storage, storage.address, shape, dtype, context)
+    return array_at(storage, storage.address, shape, dtype, context, cls)
 
 
-def zero_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
+def zero_array(shape: tuple[int, ...], dtype: DType, context: Context, cls: type[NDArray] | None = None) -> NDArray:
     """As `empty_array`, of zeros. The system maps pages of a large array when they are first written."""
     try:
         nbytes = prod(shape) * dtype.itemsize
@@ -80,12 +96,19 @@ def zero_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArra
         storage = allocate_zeroed(nbytes) if on_host else device_of(context).allocate_zeroed(nbytes)
     except OutOfMemory as error:
         raise error.of(f"an array of shape {shape} and dtype {dtype.value}") from None
-    return array_at(storage, storage.address, shape, dtype, context)
+    return array_at(storage, storage.address, shape, dtype, context, cls)
 
 
-def array_at(storage: Storage, address: int, shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
+def array_at(
+    storage: Storage,
+    address: int,
+    shape: tuple[int, ...],
+    dtype: DType,
+    context: Context,
+    cls: type[NDArray] | None = None,
+) -> NDArray:
     """A dense array on the memory at `address` in `storage`. Fast paths (`fast_paths.py`) do the same themselves."""
-    array = object.__new__(array_class())
+    array = object.__new__(cls or array_class())
     array._storage, array._address, array._shape = storage, address, shape
     array._dtype, array._context = dtype, context
     return array

@@ -58,13 +58,14 @@ def invoke(
     params: Mapping[str, Any],
     out: NDArray | Sequence[NDArray] | None = None,
     context: Context | None = None,
+    numpy: bool = False,
 ) -> Any:
-    """Apply an operator to arrays. Parameters are Python values or MXNet's strings.
+    """Apply an operator to arrays, with `numpy` to those of `mx.np`. Parameters are Python values or MXNet's strings.
 
     Returns the visible output, or a list of several; if `out` is passed, it receives them. States are updated in
     place. MXNetError names the operator, and the invalid parameter or shapes.
     """
-    return apply_bound(bind(cls, params), arrays, out, context)
+    return apply_bound(bind(cls, params, numpy), arrays, out, context)
 
 
 def apply_bound(
@@ -100,22 +101,23 @@ def kind_of(value: Any) -> Any:
     return cls if cls is not tuple else tuple(map(type, value))
 
 
-def bind(cls: type[Operator], params: Mapping[str, Any]) -> BoundOperator:
-    """The operator with these parameters, parsed once and cached. MXNetError names an invalid parameter."""
+def bind(cls: type[Operator], params: Mapping[str, Any], numpy: bool = False) -> BoundOperator:
+    """The operator with these parameters, parsed once and cached; with `numpy`, as a function of arrays of `mx.np`.
+    MXNetError names an invalid parameter."""
     if not cls.is_shared:
-        return bound_of(_parse(cls, params))
+        return bound_of(_parse(cls, params), numpy)
     values = tuple(params.values())
     try:
-        key = (cls, tuple(params), values, tuple(map(kind_of, values)))
+        key = (cls, tuple(params), values, tuple(map(kind_of, values)), numpy)
         known = _bound.find(key)
     except TypeError:  # lists
-        return bind(cls, {name: _frozen(value) for name, value in params.items()})
+        return bind(cls, {name: _frozen(value) for name, value in params.items()}, numpy)
     if known is None:
         known = _bound.find((*key, is_np_shape()))
-    return _bind_new(cls, params, key) if known is None else known
+    return _bind_new(cls, params, key, numpy) if known is None else known
 
 
-def _bind_new(cls: type[Operator], params: Mapping[str, Any], key: tuple[Any, ...]) -> BoundOperator:
+def _bind_new(cls: type[Operator], params: Mapping[str, Any], key: tuple[Any, ...], numpy: bool) -> BoundOperator:
     """Parse parameters that are not in the cache, and add them under `key`.
 
     The shape semantics are part of the key if the meaning of the parameters depends on them.
@@ -125,22 +127,25 @@ def _bind_new(cls: type[Operator], params: Mapping[str, Any], key: tuple[Any, ..
     if legacy is not operator:
         key = (*key, is_np_shape())
         operator = operator if is_np_shape() else legacy
-    return _bound.add(key, bound_of(operator))
+    return _bound.add(key, bound_of(operator, numpy))
 
 
-def bound_of(operator: Operator) -> BoundOperator:
-    """An operator with its parameters."""
-    return _bind_scalars(operator) if operator.scalars else BoundOperator(OperatorFunction(operator), operator)
+def bound_of(operator: Operator, numpy: bool = False) -> BoundOperator:
+    """An operator with its parameters. Operators of `mx.np` alone are functions of its arrays without `numpy` too."""
+    numpy = numpy or operator.is_numpy
+    if operator.scalars:
+        return _bind_scalars(operator, numpy)
+    return BoundOperator(OperatorFunction(operator, numpy=numpy), operator)
 
 
-def _bind_scalars(operator: Operator) -> BoundOperator:
+def _bind_scalars(operator: Operator, numpy: bool) -> BoundOperator:
     """A BoundOperator whose function is shared by operators that differ only in scalar parameters."""
     from ...ir.dialects.mx.builder import scalar_values
 
     scalars = scalar_values(operator)
     rest = [getattr(operator, field) for field in type(operator).fields() if field not in operator.scalars]
-    key = (type(operator), tuple(scalars), tuple(rest))
-    function = _functions.get(key, lambda: OperatorFunction(operator))
+    key = (type(operator), tuple(scalars), tuple(rest), numpy)
+    function = _functions.get(key, lambda: OperatorFunction(operator, numpy=numpy))
     return BoundOperator(function, operator, tuple(scalars.values()))
 
 

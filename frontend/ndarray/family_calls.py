@@ -63,7 +63,7 @@ class FamilyCalls:
         opened = first.family.open(shapes)
         if opened is None:
             return None
-        outputs = _run(*opened, self._operands(arrays, scalars))
+        outputs = self._of_kind(_run(*opened, self._operands(arrays, scalars)))
         if recorded:
             record_without_gradient(first.operator, arrays, outputs)
         return outputs
@@ -78,8 +78,16 @@ class FamilyCalls:
         operands = self._operands(arrays, scalars)
         outputs = _run(opened.forward, numbers, operands)
         kept = [(operands if s.is_input else outputs)[s.position] for s in opened.dynamic.residuals]
-        results = outputs[: self.first.count]
+        results = self._of_kind(outputs[: self.first.count])
         record(operands, wrt, _OpenPullback(self, opened, numbers, operands, kept, results), results)
+        return results
+
+    def _of_kind(self, results: list[NDArray]) -> list[NDArray]:
+        """The results, as arrays of `mx.np` if the function is one of them."""
+        cls = self.first.function.array
+        if cls is not None:
+            for result in results:
+                result.__class__ = cls
         return results
 
     def _operands(self, arrays: Sequence[NDArray], scalars: Sequence[float]) -> list[NDArray]:

@@ -24,7 +24,7 @@ from ...runtime.calls_by_run import bound_by_run, direct_by_run
 from ...runtime.device import Address, BoundCall, DeviceError, DirectCall
 from ...runtime.writes import clock, watched, written
 from ..context import current_context
-from .array_classes import array_class
+from .array_classes import array_class, number_class
 from .tape import CompiledPullback, Entry, ForwardRun, Recorded, memory_of, random_key, times
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Form(NamedTuple):
     dictionary has as `out` if its results overwrite arguments. With `bound` the program is bound to the parameters of a
     block. With `kept` a call is recorded. These are the residuals: inputs (True, position) and outputs of the program
     (False, position). The first argument of such a call is the tuple of the entries of the operands that a gradient is
-    by.
+    by. With `numpy` the arrays are those of `mx.np`; the call refuses operands that are not.
     """
 
     arguments: int
@@ -83,6 +83,7 @@ class Form(NamedTuple):
     keywords: bool = False
     bound: bool = False
     kept: tuple[tuple[bool, int], ...] | None = None
+    numpy: bool = False
 
 
 def arguments(count: int) -> list[str]:
@@ -155,7 +156,8 @@ def _text(form: Form) -> tuple[list[str], Callable[..., Callable[..., Any]]]:
     """The names of the constants of a form, and a function from these constants to a fast path."""
     lines = ["    run = stamp = seen = None"] if form.bound else []
     lines += [*(f"    {line}" for line in _Text(form).call()), "    return call"]
-    space = {**_SHARED, "array": array_class()}
+    array = array_class("numpy" if form.numpy else "default")
+    space = {**_SHARED, "array": array, "number": number_class()}
     names = [name for name in _names_used(lines) if name not in space and not hasattr(builtins, name)]
     text = "\n".join([f"def make({', '.join(names)}):", *lines])
     exec(compile(text, "<fast path>", "exec"), space)
@@ -191,6 +193,9 @@ class _Text:
     def _head(self) -> list[str]:
         """Take the arguments, and bind the program again if the parameters changed."""
         form, lines = self.form, list[str]()
+        if form.numpy and self.arguments and not form.keywords:
+            refused = [f"{x}.__class__ is not array and {x}.__class__ is not number" for x in self.arguments]
+            lines += [f"if {' or '.join(refused)}:", "    raise DeviceError"]
         if form.bound:
             lines += ["nonlocal run, stamp, seen", "if seen != clock.now:", "    run, stamp, seen = bind()"]
         elif not self.arguments:

@@ -67,6 +67,10 @@ class Indexing(KeyHelpers):
             raise ValueError(f"cannot assign to part of an array of shape {self._shape}: {error}") from None
         written(self._storage)
 
+    def _taken(self: NDArray, positions: NDArray) -> NDArray:  # type: ignore[misc]
+        """The elements at these positions in C order, as a recorded copy."""
+        return op.take(op.reshape(self, shape=(-1,)), positions)
+
     def _at(self: NDArray, index: int) -> NDArray:  # type: ignore[misc]
         """The view x[index]."""
         size = self._shape[0]
@@ -74,7 +78,7 @@ class Indexing(KeyHelpers):
             raise IndexError(f"index {index} is out of bounds for axis 0 with size {size}")
         rest = self._shape[1:]
         step = self._nbytes() // size
-        return self._view(rest or shape_of_element(), (index % size) * step)
+        return self._view(rest or (() if self._class else shape_of_element()), (index % size) * step)
 
     def _slice(self: NDArray, start: int | None, stop: int | None) -> NDArray:  # type: ignore[misc]
         """The view x[start:stop]."""
@@ -106,18 +110,19 @@ def _select(array: NDArray, key: Any) -> NDArray:
         part = contiguous_part(array, _open_ended(key))
         if part is not None:
             shape, offset = part
-            return array._view(shape or (shape_of_element() if _is_element(key) else (1,)), offset)
+            one = () if array._class else shape_of_element() if _is_element(key) else (1,)
+            return array._view(shape or one, offset)
     memory = array._memory()
     selected = memory[key]
     if not isinstance(selected, np.ndarray):  # a NumPy scalar is a copy; with `...` NumPy returns a view of shape ()
         selected = memory[(*key, ...) if isinstance(key, tuple) else (key, ...)]
-    shape = selected.shape or (shape_of_element() if _is_element(key) else (1,))
+    shape = selected.shape if array._class else selected.shape or (shape_of_element() if _is_element(key) else (1,))
     if _is_basic(key) and selected.flags.c_contiguous and selected.size:
         here, start = (m.__array_interface__["data"][0] for m in (selected, memory))
         return array._view(shape, here - start)
     if is_recorded((array,)):
         places = np.arange(array.size).reshape(array._shape)[key].reshape(-1)
-        return op.take(op.reshape(array, shape=(-1,)), _positions(places, array._context))._view(shape)
+        return array._taken(_positions(places, array._context))._view(shape)
     return array._like(np.ascontiguousarray(selected).reshape(shape))
 
 
@@ -152,7 +157,7 @@ def _shape_if_all(array: NDArray, key: Any) -> tuple[int, ...] | None:
     if not _is_basic(parts) or any(isinstance(part, slice) and (part.step or 1) < 0 for part in parts):
         return None
     selected = np.broadcast_to(np.uint8(0), array._shape)[(*parts, ...) if Ellipsis not in parts else parts]
-    return (selected.shape or (1,)) if selected.size == array.size else None
+    return (selected.shape or (() if array._class else (1,))) if selected.size == array.size else None
 
 
 def _open_ended(key: Any) -> Any:

@@ -19,7 +19,7 @@ from ..context import Context, as_context, device_of, usable
 from ..dtypes import dtype_name, dtype_of, from_memory, numpy_type, to_memory
 from . import op
 from .arithmetic import Arithmetic
-from .array_classes import array_at, empty_array, register_array_class, zero_array  # noqa: F401
+from .array_classes import array_at, array_class, empty_array, register_array_class, zero_array  # noqa: F401
 from .casting import tostype, write
 from .dlpack import exported, to_dlpack
 from .eager import invoke, operator_named
@@ -51,6 +51,9 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
     __array_priority__ = 1000.0
 
     _is_sparse: ClassVar[bool] = False
+
+    _class: ClassVar[type[NDArray] | None] = None
+    """The class of copies and results; None is that of `mx.nd`."""
 
     # Properties.
 
@@ -176,7 +179,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
     def _like(self, memory: np.ndarray) -> NDArray:
         """A new array of the same dtype and context with these elements (bfloat16 as uint16)."""
-        result = empty_array(memory.shape, self._dtype, self._context)
+        result = empty_array(memory.shape, self._dtype, self._context, self._class)
         result._write(memory)
         return result
 
@@ -240,8 +243,9 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         if new is self._dtype:
             return self.copy() if copy else self
         if self.size >= _LARGE or self._address.__class__ is not int or is_recorded((self,)):
-            return invoke(operator_named("Cast"), [self], {"dtype": dtype_name(numpy_type(new))})
-        result = empty_array(self._shape, new, self._context)
+            params, numpy = {"dtype": dtype_name(numpy_type(new))}, self._class is not None
+            return invoke(operator_named("Cast"), [self], params, numpy=numpy)
+        result = empty_array(self._shape, new, self._context, self._class)
         result._write(to_memory(self.asnumpy(), new))
         return result
 
@@ -274,7 +278,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         return other
 
     def _copied_to(self, context: Context) -> NDArray:
-        copy = empty_array(self._shape, self._dtype, context)
+        copy = empty_array(self._shape, self._dtype, context, self._class)
         try:
             ctypes.memmove(copy._address, self._address, self._nbytes())
         except ctypes.ArgumentError:  # an address of another device
@@ -294,8 +298,15 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         return self
 
     def as_np_ndarray(self) -> Any:
-        """Raises MXNetError: mx.np is not supported."""
-        raise MXNetError("as_np_ndarray: MXNet's NumPy mode (mx.np) is not supported")
+        """The array as one of `mx.np`, on the same memory and at the same place of a recorded graph."""
+        return self._of_class(array_class("numpy"))
+
+    def _of_class(self, cls: type[NDArray]) -> NDArray:
+        """The array as one of another class, on the same memory."""
+        other: NDArray = object.__new__(cls)
+        other._take_over(self)
+        other._entry = getattr(self, "_entry", None)
+        return other
 
     def detach(self) -> NDArray:
         """A view of the same memory that is not part of the recorded graph: no gradient flows through it."""
@@ -330,7 +341,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         if grad_req not in REQUESTS:
             raise KeyError(grad_req)
         stype = stype or self.stype
-        make = partial(_zeros, self._shape, dtype_of(self.dtype), self._context, stype)
+        make = partial(_zeros, self._shape, dtype_of(self.dtype), self._context, stype, self._class)
         attach(self, grad_req, make, stype)
 
     def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
@@ -453,13 +464,16 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         return (1, 0)
 
 
-def _zeros(shape: tuple[int, ...], dtype: DType, context: Context, stype: str) -> NDArray:
-    zeros = zero_array(shape, dtype, context)
+def _zeros(
+    shape: tuple[int, ...], dtype: DType, context: Context, stype: str, cls: type[NDArray] | None = None
+) -> NDArray:
+    zeros = zero_array(shape, dtype, context, cls)
     return zeros if stype == "default" else tostype(zeros, stype)
 
 
 def _unpickled(cls: type[NDArray], context: str, content: bytes) -> NDArray:
-    return from_bytes(content).as_in_context(as_context(context))
+    array = from_bytes(content).as_in_context(as_context(context))
+    return array if cls._class is None else array._of_class(cls)
 
 
 NDArrayBase = NDArray  # its base class in MXNet

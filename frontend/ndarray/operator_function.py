@@ -31,7 +31,7 @@ from ..dtypes import from_memory
 from ..memory import OutOfMemory
 from ..tracebacks import cause_of
 from ..util import is_np_shape
-from .array_classes import empty_array, number_class, number_on
+from .array_classes import array_class, empty_array, number_class, number_on
 from .family_calls import FamilyCalls
 from .fast_paths import FastPath, Form, arguments, as_path, direct_call, fast_path, new_results, with_key
 from .operator_graph import compiled, eager_options, operator_graph, refusal, symbolic_graph
@@ -52,11 +52,13 @@ Out = Any  # an NDArray, a sequence of them, or None
 
 
 class OperatorFunction(Function["OperatorSpecialization"]):
-    """An operator with all parameters except the scalar ones, which are arguments of a call. Profiles show `name`."""
+    """An operator with all parameters except the scalar ones, which are arguments of a call. Profiles show `name`. With
+    `numpy` its arrays are those of `mx.np`."""
 
-    def __init__(self, operator: Operator, name: str = "") -> None:
+    def __init__(self, operator: Operator, name: str = "", numpy: bool = False) -> None:
         super().__init__("operators", SIGNATURES, ages=True)
-        self.operator = operator
+        self.operator, self.numpy = operator, numpy
+        self.array = array_class("numpy") if numpy else None
         self.name = name or operator.mx_name()
         self._first: Cache[Any, OperatorSpecialization] = Cache("families of operators", SIGNATURES)
         self._weights: dict[int, tuple[int, ...]] = {}  # positions of operands named so, by the number of operands
@@ -249,7 +251,7 @@ class OperatorSpecialization(LazySpecialization):
             self._check_operands(arrays)
         numbers = self.scalar_arrays(scalars, context)
         try:
-            results = call_recorded(self.differentiable, [*arrays, *numbers], self.count)
+            results = call_recorded(self.differentiable, [*arrays, *numbers], self.count, 0, self.function.array)
         except GraphError as error:
             raise MXNetError(self._refusal(arrays, str(error))) from cause_of(error)
         after_call(call, results)
@@ -356,7 +358,7 @@ class OperatorSpecialization(LazySpecialization):
 
     def _new(self, context: Context) -> list[NDArray]:
         try:
-            return [empty_array(t.shape, t.dtype, context) for t in self.types]
+            return [empty_array(t.shape, t.dtype, context, self.function.array) for t in self.types]
         except OutOfMemory as error:
             raise error.of(self.operator.mx_name()) from None
 
@@ -407,15 +409,18 @@ class OperatorSpecialization(LazySpecialization):
         disjoint = [(x, y) for x, y in combinations(names, 2) if x in changed or y in changed]
         operands = with_key([*names, *["number"] * self.scalars.count], self)
         replaced = tuple([names[i] for i in self.state])
-        return Form(len(names), operands, results, len(results), replaced, tuple(disjoint), keywords)
+        numpy = self.function.numpy
+        return Form(len(names), operands, results, len(results), replaced, tuple(disjoint), keywords, numpy=numpy)
 
     def fast_recorded(self) -> FastPath:
         """The fast path of a call that a tape records, in the mode of this specialization."""
         types = self.signature[0]
         slow = lambda *arrays: self.call(arrays)  # noqa: E731
         slowly = self.scalars.count or self.has_checks
-        call = slow if slowly else recorded_path(lambda: self.differentiable, types, self.count, slow)
-        return as_path(call, self.device)
+        if slowly:
+            return as_path(slow, self.device)
+        numpy = self.function.numpy
+        return as_path(recorded_path(lambda: self.differentiable, types, self.count, slow, numpy), self.device)
 
     @property
     def may_write_first(self) -> bool:

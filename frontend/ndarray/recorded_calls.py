@@ -27,7 +27,11 @@ def while_watched(call: Any) -> Any:
 
 
 def recorded_path(
-    function: Callable[[], Differentiable], types: Sequence[TensorType], count: int, slow: Callable[..., Any]
+    function: Callable[[], Differentiable],
+    types: Sequence[TensorType],
+    count: int,
+    slow: Callable[..., Any],
+    numpy: bool = False,
 ) -> Path:
     """The fast path of recorded calls of a function of operands of these types, which return its first `count` results.
     `function` is called when a call is recorded for the first time, `slow` for a call without a fast path."""
@@ -47,7 +51,7 @@ def recorded_path(
                 entries += (entry,)
         path = paths.get(wrt)
         if path is None:
-            path = paths[wrt] = path_by(function(), wrt, names, len(names), count) or paths[()]
+            path = paths[wrt] = path_by(function(), wrt, names, len(names), count, numpy=numpy) or paths[()]
         return path(entries, *arrays)
 
     return call
@@ -60,6 +64,7 @@ def path_by(
     argument_count: int,
     count: int,
     bound: Callable[[Specialization], dict[str, Any]] | None = None,
+    numpy: bool = False,
 ) -> Path | None:
     """The fast path of calls with gradients by the operands `wrt`: a function of their entries and of the arguments.
 
@@ -81,6 +86,7 @@ def path_by(
         returned=count,
         bound=bound is not None,
         kept=tuple((source.is_input, source.position) for source in derivative.residuals),
+        numpy=numpy,
     )
     constants: dict[str, Any] = {"derivative": derivative, "function": function, "types": forward.types[:count]}
     constants |= bound(forward) if bound else {"run": direct_call(forward)}

@@ -26,8 +26,9 @@ _CONTROL = ("out", "name", "ctx", "attr")
 _KINDS: dict[type, type] = {float: float, int: int, np.float64: float, np.float32: float}
 
 
-def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
-    """The function of an operator with `scalars`; `split` separates arrays from parameters."""
+def scalar_function(cls: type[Operator], split: Split, numpy: bool = False) -> Callable[..., Any]:
+    """The function of an operator with `scalars`; `split` separates arrays from parameters. With `numpy` the arrays are
+    those of `mx.np`."""
     scalars = frozenset(() if checks_scalars(cls) else cls.scalars)
     known: Cache[Any, FastPath] = Cache("fast paths", ages=True)
     fast_paths = known.recent
@@ -53,7 +54,7 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
         if hooks.converter is not None:
             arrays, params = hooks.converter(cls, arrays, params)
         out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
-        bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
+        bound, context = bind(cls, params, numpy), None if ctx is None else as_context(ctx)
         if about_storage(bound.operator, arrays, out):
             return apply_bound(bound, arrays, out, context)
         specialization = bound.caller(arrays, out, context)

@@ -219,9 +219,13 @@ def wrt_of(arrays: Sequence[NDArray]) -> tuple[int, ...]:
 
 
 def call_recorded(
-    function: Differentiable, arrays: Sequence[NDArray], count: int, version: Hashable = 0
+    function: Differentiable,
+    arrays: Sequence[NDArray],
+    count: int,
+    version: Hashable = 0,
+    cls: type[NDArray] | None = None,
 ) -> list[NDArray]:
-    """Run a function and record the call. Returns its first `count` results.
+    """Run a function and record the call. Returns its first `count` results, as arrays of `cls` or of `mx.nd`.
 
     GraphError names a node that has no gradient.
     """
@@ -229,6 +233,9 @@ def call_recorded(
     rows = [k for k, i in enumerate(wrt) if getattr(variable_of(arrays[i]), "rows", False)]
     run = ForwardRun(function.derivative(wrt, rows), arrays, (), version)
     results = run.results[:count]
+    if cls is not None:
+        for result in results:
+            result.__class__ = cls
     record(run.operands, wrt, CompiledPullback(function, run, [r._type() for r in results]), results)
     return results
 

@@ -21,6 +21,7 @@ from ...runtime.modes import hooks, modes
 from ..base import MXNetError
 from ..context import Context, current_context, device_of
 from ..memory import OutOfMemory
+from ..ndarray.array_classes import array_class
 from ..ndarray.tape import call_recorded, is_recorded
 from ..tracebacks import cause_of
 from .flags import FunctionFlags
@@ -57,6 +58,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         super().__init__("symbols", ages=not flags.static_alloc)
         self.flags = flags
         self.symbol = symbol
+        self.array = array_class("numpy") if symbol._class else None
         variables, states = symbol._variables()
         self.names = [node.name for node in variables]
         self.arguments = [node.name for node in variables if node not in states]
@@ -229,7 +231,7 @@ class SymbolSpecialization(LazySpecialization):
         if is_recorded(arrays):
             return self._recorded(arrays, version)
         context = arrays[0]._context if arrays else current_context()
-        results = [empty_array(t.shape, t.dtype, context) for t in self.types]
+        results = [empty_array(t.shape, t.dtype, context, self.function.array) for t in self.types]
         self.call_into(arrays, results, version, context)
         return results
 
@@ -238,7 +240,7 @@ class SymbolSpecialization(LazySpecialization):
         call = Call(self.function, self, arrays)
         before_call(call)
         try:
-            results = call_recorded(self.differentiable, arrays, self.count, version)
+            results = call_recorded(self.differentiable, arrays, self.count, version, self.function.array)
         except GraphError as error:
             raise MXNetError(str(error)) from cause_of(error)
         after_call(call, results)

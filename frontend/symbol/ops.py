@@ -29,6 +29,13 @@ def convert_calls(converter: Callable[..., Symbol] | None) -> None:
 
 def make_function(op: type[Operator], op_name: str, name: str, arguments: Arguments) -> Function:
     """A function of symbols. `name` is its name and the prefix of automatic names."""
+    return function_of(op, op_name, name, arguments)
+
+
+def function_of(
+    op: type[Operator], op_name: str, name: str, arguments: Arguments, cls: type[Symbol] = Symbol
+) -> Function:
+    """A function whose results are symbols of `cls`."""
     hint = name.lower()
 
     @api_boundary
@@ -47,7 +54,7 @@ def make_function(op: type[Operator], op_name: str, name: str, arguments: Argume
                 symbols[key] = value
             else:
                 params[key] = dtype_text(value) if key == "dtype" else value
-        return Symbol(create_node(op_name, params, positional, symbols, resolved_name(chosen, hint)))
+        return cls(create_node(op_name, params, positional, symbols, resolved_name(chosen, hint)))
 
     create.__name__ = name
     return function

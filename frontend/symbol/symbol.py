@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..artifacts import write_atomically
 from ..base import MXNetError, NotImplementedForSymbol
@@ -40,6 +41,10 @@ class Symbol:
     """
 
     __slots__ = ("__weakref__", "_entries")
+
+    _class: ClassVar[type[Symbol] | None] = None
+    """The class of symbols of `mx.sym.np`; None for `mx.sym`."""
+
     __array_priority__ = 1000.0  # NumPy scalars defer arithmetic to Symbol
 
     def __init__(self, entries: Sequence[Entry]) -> None:
@@ -66,7 +71,7 @@ class Symbol:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Symbol]:
-        return (Symbol([entry]) for entry in self._entries)
+        return (type(self)([entry]) for entry in self._entries)
 
     def __getitem__(self, index: int | str | slice) -> Symbol:
         """An output by position or by its name in `list_outputs`; a slice selects a group."""
@@ -80,13 +85,12 @@ class Symbol:
             raise MXNetError(f"Symbol only accept nonnegative index, got {index}")
         if index >= len(self._entries):
             raise IndexError(f"the symbol has {len(self._entries)} outputs; there is no output {index}")
-        return Symbol([self._entries[index]])
+        return type(self)([self._entries[index]])
 
-    @staticmethod
-    def _group(entries: Sequence[Entry]) -> Symbol:
+    def _group(self, entries: Sequence[Entry]) -> Symbol:
         if not entries:
             raise TypeError("Expected a list of symbols as input")
-        return Symbol(entries)
+        return type(self)(entries)
 
     def _index_of(self, name: str) -> int:
         names = self.list_outputs()
@@ -198,16 +202,16 @@ class Symbol:
 
     def _gen_atomic_symbol(self) -> Symbol:
         """A symbol of the same operator without inputs, which a call of the symbol adds."""
-        return Symbol(without_inputs(self._entries))
+        return type(self)(without_inputs(self._entries))
 
     def __copy__(self) -> Symbol:
-        return Symbol(copy_nodes(self._entries))
+        return type(self)(copy_nodes(self._entries))
 
     def __deepcopy__(self, _: Any) -> Symbol:
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Callable[[str], Symbol], tuple[str]]:
-        return load_json, (self.tojson(),)
+        return (load_json if type(self) is Symbol else load_numpy_json), (self.tojson(),)
 
     @property
     def handle(self) -> ctypes.c_void_p:
@@ -215,12 +219,12 @@ class Symbol:
         return ctypes.c_void_p(id(self))
 
     def as_nd_ndarray(self) -> Symbol:
-        """The symbol itself, since it belongs to `mx.sym`."""
-        return self
+        """The symbol as one of `mx.sym`."""
+        return Symbol(self._entries)
 
-    def as_np_ndarray(self) -> NoReturn:
-        """Raises MXNetError: mx.np is not supported yet."""
-        raise MXNetError("Symbol.as_np_ndarray: mx.np is not in mxforge yet")
+    def as_np_ndarray(self) -> Symbol:
+        """The symbol as one of `mx.sym.np`."""
+        return symbol_class(True)(self._entries)
 
     # --- files ------------------------------------------------------------------------------------------------------
 
@@ -401,6 +405,18 @@ class Symbol:
         raise NotImplementedForSymbol("__bool__", "bool")
 
     __nonzero__ = __bool__  # its name in Python 2
+
+
+def symbol_class(numpy: bool) -> type[Symbol]:
+    """The class of symbols of `mx.sym.np` or of `mx.sym`."""
+    if not numpy:
+        return Symbol
+    return import_module(".numpy_symbol", __package__)._Symbol
+
+
+def load_numpy_json(json_str: str) -> Symbol:
+    """As `load_json`, as a symbol of `mx.sym.np`."""
+    return load_json(json_str).as_np_ndarray()
 
 
 def _listed(attrs: Mapping[str, str]) -> dict[str, str]:

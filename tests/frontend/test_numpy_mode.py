@@ -105,6 +105,7 @@ def test_the_methods_of_a_class_are_decorated() -> None:
 def test_blocks_raise_in_numpy_mode() -> None:
     net = gluon.nn.Dense(2)
     net.initialize()
+    net(nd.ones((1, 3)))
     with util.np_array(), pytest.raises(TypeError, match=r"output must be mx.np arrays .* outside of use_np"):
         net(nd.ones((1, 3)))
     assert net(nd.ones((1, 3))).shape == (1, 2)

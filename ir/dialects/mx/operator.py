@@ -82,6 +82,8 @@ class Operator(Declared, Op):
     """True if extents of the results depend on the operands' values: no compiled program has the operator."""
     index_errors: ClassVar[bool] = False
     """True if a problem found by `operands_problem` is an IndexError, as in MXNet, not an MXNetError."""
+    is_numpy: ClassVar[bool] = False
+    """True for an operator of `mx.np` or `mx.npx` alone: all its names begin with `_np`."""
     is_shared: ClassVar[bool] = True
     """False if each use of the operator has a state of its own, so that calls do not share an instance."""
     has_gradient: ClassVar[bool] = True
@@ -385,8 +387,9 @@ def operator(name: str, aliases: tuple[str, ...] = ()) -> Callable[[_T], _T]:
 
     def register(cls: _T) -> _T:
         cls.name = f"mx.{name}"
-        cls.aliases = aliases
-        for known_as in (name, *aliases):
+        cls.aliases, names = aliases, (name, *aliases)
+        cls.is_numpy = all([known_as.startswith("_np") for known_as in names])
+        for known_as in names:
             if known_as in _REGISTRY:
                 raise ValueError(f"operator {known_as} is declared twice")
             _REGISTRY[known_as] = cls
@@ -434,9 +437,15 @@ def lookup(name: str) -> type[Operator]:
 
 
 def all_operators() -> tuple[type[Operator], ...]:
-    """Every declared operator once, in the order of declaration."""
+    """Every declared operator of `mx.nd` and `mx.sym` once, in the order of declaration."""
     _load()
-    return tuple(_CANONICAL)
+    return tuple([op for op in _CANONICAL if not op.is_numpy])
+
+
+def numpy_operators() -> tuple[type[Operator], ...]:
+    """Every declared operator of `mx.np` and `mx.npx` alone, in the order of declaration."""
+    _load()
+    return tuple([op for op in _CANONICAL if op.is_numpy])
 
 
 def all_names() -> dict[str, type[Operator]]:

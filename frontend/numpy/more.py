@@ -1,0 +1,218 @@
+"""Functions of `mx.np` on arrays alone, which symbols do not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as onp
+
+from ..base import numeric_types
+from ..ndarray.ndarray import NDArray
+from .creation import _element, _of, _place, array
+from .lookup import find, operator_named
+
+
+def _f(name: str) -> Any:
+    """A function of `mx.np`."""
+    function = find(name)
+    assert function is not None
+    return function
+
+
+def unique(
+    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None
+) -> Any:
+    """The different elements in rising order; with further results, of dtype int64, a tuple."""
+    result = operator_named("_npi_unique")(
+        ar, return_index=return_index, return_inverse=return_inverse, return_counts=return_counts, axis=axis
+    )
+    return tuple(result) if isinstance(result, list) else result
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each number occurs in an array of integers, or the sum of its weights."""
+    if minlength < 0:
+        raise ValueError("Minlength value should greater than 0")
+    if weights is None:
+        return operator_named("_npi_bincount")(x, minlength=minlength, has_weights=False)
+    return operator_named("_npi_bincount")(x, weights, minlength=minlength, has_weights=True)
+
+
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: Any = None,
+    interpolation: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """Percentiles over axes; see NumPy for the interpolations."""
+    if overwrite_input is not None:
+        raise NotImplementedError("overwrite_input is not supported yet")
+    params = {"axis": axis, "interpolation": interpolation, "keepdims": keepdims, "out": out}
+    if isinstance(q, numeric_types):
+        return operator_named("_npi_percentile")(a, q_scalar=float(q), **params)
+    q = array(q, ctx=a.ctx) if isinstance(q, list | tuple) else q
+    return operator_named("_npi_percentile")(a, q, **params)
+
+
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: Any = None,
+    interpolation: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """Quantiles over axes: percentiles of q * 100."""
+    q = array(q, ctx=a.ctx) if isinstance(q, list | tuple) else q
+    return percentile(a, q * 100, axis, out, overwrite_input, interpolation, keepdims)
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, normed: Any = None, weights: Any = None, density: Any = None
+) -> Any:
+    """Counts the elements in intervals: (counts of dtype int64, edges)."""
+    if normed or weights is not None or density:
+        raise NotImplementedError("normed, weights and density are not supported yet")
+    edges = onp.histogram_bin_edges(a.asnumpy(), _plain(bins), range)
+    counts, _ = onp.histogram(a.asnumpy(), edges)
+    shown = bins if isinstance(bins, NDArray) else array(edges.astype(a.dtype if a._dtype.is_float else onp.float32))
+    return array(counts.astype(onp.int64), ctx=a.ctx), shown
+
+
+def _plain(value: Any) -> Any:
+    return value.asnumpy() if isinstance(value, NDArray) else value
+
+
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """The array without slices along an axis: those at a position, a slice, or an array of positions."""
+    arr, axis = (arr.reshape(-1), 0) if axis is None else (arr, axis)
+    try:
+        kept = onp.delete(onp.arange(arr.shape[axis]), _positions(obj))
+    except IndexError as error:
+        raise IndexError(str(error)) from None
+    return operator_named("take")(arr, array(kept, dtype="int64", ctx=arr.ctx), axis=axis, mode="clip")
+
+
+def _positions(obj: Any) -> Any:
+    value = _plain(obj)
+    return value.astype(onp.int64) if isinstance(value, onp.ndarray) and value.dtype.kind == "f" else value
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """The array with slices inserted along an axis, before a position, a slice or an array of positions."""
+    if not isinstance(arr, NDArray):
+        raise TypeError(f"'arr' can not support type {type(arr)}")
+    arr, axis = (arr.reshape(-1), 0) if axis is None else (arr, axis % arr.ndim)
+    extent = arr.shape[axis]
+    positions = _positions(obj)
+    places = onp.arange(extent)[positions] if isinstance(positions, slice) else onp.asarray(positions)
+    values = array(values, dtype=arr.dtype, ctx=arr.ctx) if not isinstance(values, NDArray) else values
+    if not places.ndim and values.ndim:
+        values = values.reshape((1,) * (arr.ndim - values.ndim) + values.shape)
+        values = _f("moveaxis")(values, 0, axis)
+        places = onp.full(values.shape[axis], int(places))
+    places = onp.atleast_1d(places)
+    shape = (*arr.shape[:axis], len(places), *arr.shape[axis + 1 :])
+    added = _f("broadcast_to")(values.astype(arr.dtype), shape)
+    order = onp.insert(onp.arange(extent), places, onp.arange(extent, extent + len(places)))
+    both = _f("concatenate")([arr, added], axis=axis)
+    return operator_named("take")(both, array(order, dtype="int64", ctx=arr.ctx), axis=axis, mode="clip")
+
+
+def polyval(p: Any, x: Any) -> Any:
+    """The values of a polynomial, whose coefficients begin with that of the highest power."""
+    if not isinstance(p, NDArray) or not isinstance(x, NDArray):
+        raise TypeError("type not supported")
+    return operator_named("_npi_polyval")(p, x)
+
+
+def meshgrid(*xi: Any, **kwargs: Any) -> list[Any]:
+    """Coordinates of a grid from vectors of coordinates.
+
+    Args:
+        xi: The vectors.
+        indexing: "xy" exchanges the first two axes of the result, "ij" does not.
+        sparse: True for arrays that broadcast to the grid.
+        copy: True, the only one.
+    """
+    sparse, indexing = kwargs.pop("sparse", False), kwargs.pop("indexing", "xy")
+    kwargs.pop("copy", True)
+    if kwargs:
+        raise TypeError(f"meshgrid() got an unexpected keyword argument {next(iter(kwargs))!r}")
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    rank = len(xi)
+    order = [1, 0, *range(2, rank)] if indexing == "xy" and rank > 1 else list(range(rank))
+    grids = [x.reshape((1,) * k + (-1,) + (1,) * (rank - 1 - k)) for k, x in zip(order, xi, strict=True)]
+    return grids if sparse else broadcast_arrays(*grids)
+
+
+def broadcast_arrays(*args: Any) -> list[Any]:
+    """The arrays, each repeated to the shape to which all broadcast."""
+    shape = onp.broadcast_shapes(*[a.shape for a in args])
+    return [_f("broadcast_to")(a, shape) for a in args]
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    """An array of another shape, with the elements repeated as often as necessary."""
+    shape = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
+    if any(n < 0 for n in shape):
+        raise ValueError("all elements of `new_shape` must be non-negative")
+    count = int(onp.prod(shape))
+    flat = a.reshape(-1)
+    if not a.size:
+        return _of(onp.zeros(shape), _element(a.dtype), a.ctx)
+    places = onp.arange(count) % a.size
+    return operator_named("take")(flat, array(places, dtype="int64", ctx=a.ctx), axis=0, mode="clip").reshape(shape)
+
+
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
+    """The indices of each axis for positions in the flattened array."""
+    if order != "C":
+        raise NotImplementedError("unravel_index does not support column-major order")
+    if isinstance(indices, numeric_types):
+        return onp.unravel_index(indices, shape)
+    by_axis = onp.unravel_index(indices.asnumpy().astype(onp.int64), shape)
+    return tuple([array(i, dtype="int64", ctx=indices.ctx) for i in by_axis])
+
+
+def diag_indices_from(arr: Any) -> Any:
+    """The indices of the main diagonal of a square array."""
+    return tuple(operator_named("_npi_diag_indices_from")(arr))
+
+
+def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    """True if the elements of two arrays are in one block of memory."""
+    if max_work is not None:
+        raise NotImplementedError("the max_work parameter is not supported")
+    return a._storage is b._storage
+
+
+def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    """True if two arrays have a byte in common."""
+    if max_work is not None:
+        raise NotImplementedError("the max_work parameter is not supported")
+    if a._storage is not b._storage or not a.size or not b.size:
+        return False
+    return a._address < b._address + b._nbytes() and b._address < a._address + a._nbytes()
+
+
+def set_printoptions(precision: Any = None, threshold: Any = None, **kwarg: Any) -> None:
+    """How arrays are printed; see NumPy."""
+    onp.set_printoptions(precision=precision, threshold=threshold, **kwarg)
+
+
+def _window(name: str) -> Any:
+    def window(M: int, dtype: Any = onp.float32, ctx: Any = None) -> Any:
+        return _of(getattr(onp, name)(M), _element(dtype), _place(ctx))
+
+    window.__name__ = window.__qualname__ = name
+    window.__doc__ = f"The {name} window of M elements, of dtype float32 by default."
+    return window
+
+
+hanning, hamming, blackman = _window("hanning"), _window("hamming"), _window("blackman")

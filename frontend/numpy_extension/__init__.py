@@ -1,0 +1,45 @@
+"""`mx.npx`: neural operators on arrays of `mx.np`, and the switches of the NumPy mode."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from ..context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
+from ..generated_functions import Row
+from ..numpy_functions import bound, names
+from ..numpy_rows import EXTENSIONS as _EXTENSIONS
+from ..util import (
+    get_cuda_compute_capability,
+    is_np_array,
+    is_np_shape,
+    reset_np,
+    set_np,
+    use_np,
+    use_np_array,
+    use_np_shape,
+)
+from .files import load, save, waitall
+
+_MODULES = ("image", "random")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
+    from ..numpy.functions import NPX
+    from ..numpy.lookup import operator_named
+
+    if name in _EXTENSIONS:
+        function: Any = NPX.listed(Row(name, _EXTENSIONS[name], ()))
+    else:
+        function = bound(name, operator_named, "mxforge.numpy_extension", "npx")
+    if function is None:
+        raise AttributeError(f"module 'mxforge.numpy_extension' has no attribute {name!r}", name=name)
+    function.__name__ = function.__qualname__ = name
+    globals()[name] = function
+    return function
+
+
+def __dir__() -> list[str]:
+    return sorted({*_EXTENSIONS, *names("npx"), *_MODULES})

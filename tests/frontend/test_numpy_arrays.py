@@ -1,0 +1,163 @@
+"""Arrays of `mx.np`: their class, storage, text, keys, autograd, and how they are told apart from those of `mx.nd`."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import mxforge as mx
+import numpy as onp
+import pytest
+from mxforge import autograd, gluon, nd, np, npx
+
+
+@pytest.fixture(autouse=True)
+def numpy_mode() -> Iterator[None]:
+    npx.set_np()
+    yield
+    npx.reset_np()
+
+
+def test_both_kinds_of_arrays_share_storage_and_tape() -> None:
+    x = nd.array([1, 2])
+    y = x.as_np_ndarray()
+    assert type(y) is np.ndarray and isinstance(y, nd.NDArray) and y.as_nd_ndarray() is not y
+    y[0] = 5
+    assert x.asnumpy().tolist() == [5, 2]
+    x.attach_grad()
+    with autograd.record():
+        z = (x.as_np_ndarray() ** 2).sum()
+    z.backward()
+    assert x.grad.asnumpy().tolist() == [10, 4]
+
+
+def test_text_is_numpys_without_float32() -> None:
+    assert repr(np.array([[1, 2], [3, 4]])) == "array([[1., 2.],\n       [3., 4.]])"
+    assert repr(np.array(1)) == "array(1.)" and repr(np.array([1], dtype="int32")) == "array([1], dtype=int32)"
+    assert repr(np.ones(1, dtype="float64")) == "array([1.], dtype=float64)" and str(np.ones(2)) == "[1. 1.]"
+    assert repr(np.array([1, 0]).astype(bool)) == "array([ True, False])"
+
+
+def test_kinds_are_told_apart() -> None:
+    x, y = nd.ones((2,)), np.ones(2)
+    for _ in range(2):  # the second call has a fast path
+        with pytest.raises(TypeError, match="numpy operator"):
+            np.exp(x)
+        for left, right in ((x, y), (y, x)):
+            with pytest.raises(TypeError, match="not supported"):
+                left + right
+    with pytest.raises(TypeError, match="legacy operator"):
+        nd.broadcast_add(y, y)
+    with pytest.raises(TypeError, match=r"type <class 'list'> not supported"):
+        np.exp([1.0])
+
+
+def test_conversions_and_their_errors() -> None:
+    x = np.arange(6).reshape(2, 3)
+    with pytest.raises(ValueError, match="can only convert an array of size 1"):
+        x.item()
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(x)
+    with pytest.raises(TypeError, match="only size-1 arrays"):
+        float(x)
+    with pytest.raises(TypeError, match="unsized"):
+        len(np.ones(()))
+    with pytest.raises(NotImplementedError):
+        hash(x)
+    assert x[1, 2].item() == 5 and x.tolist()[1] == [3, 4, 5] and x.item(4) == 4
+    assert [row.tolist() for row in x] == x.tolist()
+    copy = pickle.loads(pickle.dumps(x))
+    assert type(copy) is np.ndarray and copy.tolist() == x.tolist()
+
+
+def test_keys_read_and_write_as_numpys() -> None:
+    plain = onp.arange(24, dtype="float32").reshape(2, 3, 4)
+    keys: list[Any] = [0, (1, 2), (Ellipsis, 1), (slice(None), slice(0, 2)), None, (0, [1, 2]), ([0, 1], [1, 2]), True]
+    keys += [plain > 5, (slice(None), plain[0, :, 0] > 3), slice(None, None, -1), (1, 2, 3), ()]
+    for key in keys:
+        x = np.array(plain)
+        expected = plain[key]
+        assert x[key].shape == expected.shape and (x[key].asnumpy() == expected).all(), key
+        changed = plain.copy()
+        changed[key] = 7
+        x[key] = 7
+        assert (x.asnumpy() == changed).all(), key
+    x = np.array(plain)
+    x[0][1:][:] = 0
+    assert x.asnumpy()[0, 1:].sum() == 0
+
+
+def test_gradients_flow_through_keys() -> None:
+    x = np.arange(6).reshape(2, 3)
+    x.attach_grad()
+    with autograd.record():
+        y = x[x > 2].sum() * 2 + x[0, 1] + x[:, ::2].sum() + x[1].mean()
+    y.backward()
+    expected = onp.array([[1, 1, 1], [3, 2, 3]]) + onp.array([[0, 0, 0], [1 / 3] * 3])
+    assert onp.allclose(x.grad.asnumpy(), expected)
+
+
+def test_options_of_ufuncs() -> None:
+    x = np.ones(2)
+    with pytest.raises(TypeError, match="foo is an invalid keyword to function 'exp'"):
+        np.exp(x, foo=1)
+    with pytest.raises(NotImplementedError, match="where=False is not implemented"):
+        np.exp(x, where=False)
+    with pytest.raises(TypeError, match="foo is an invalid keyword to function 'add'"):
+        np.add(x, x, foo=1)
+    out = np.zeros(2)
+    assert np.exp(x, out=out) is out and np.add(x, 2, out=out) is out and out.tolist() == [3, 3]
+
+
+class Both(gluon.HybridBlock):
+    """A block of functions of `F.np` and `F.npx`, with keys and operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = self.params.get("weight", shape=(3, 2))
+        self.dense = gluon.nn.Dense(2, flatten=False)
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:  # type: ignore[override]
+        y = F.npx.relu(F.np.dot(x, weight)) + self.dense(x) * 2
+        return F.np.concatenate([y[0], 1 - y[1]], axis=0) / F.np.sum(F.np.abs(y))
+
+
+def test_blocks_give_arrays_of_numpy_and_train() -> None:
+    net = Both()
+    net.initialize(mx.init.Normal(0.5))
+    x = np.arange(6).reshape(2, 3) / 4
+    eager = net(x)
+    net.hybridize()
+    assert onp.allclose(eager.asnumpy(), net(x).asnumpy(), 1e-6) and type(net(x)) is np.ndarray
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    losses = []
+    for _ in range(5):
+        with autograd.record():
+            loss = ((net(x) - 1) ** 2).mean()
+        loss.backward()
+        trainer.step(1)
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] and type(net.weight.data()) is type(net.weight.grad()) is np.ndarray
+
+
+def test_exported_blocks_are_read_again(tmp_path: Any) -> None:
+    net = Both()
+    net.initialize()
+    net.hybridize()
+    x = np.ones((2, 3))
+    expected = net(x)
+    net.export(str(tmp_path / "net"))
+    again = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    result = again(x)
+    assert type(result) is np.ndarray and onp.allclose(result.asnumpy(), expected.asnumpy(), 1e-6)
+
+
+def test_files_of_arrays(tmp_path: Any) -> None:
+    arrays = {"x": np.ones((2, 3)), "scalar": np.array(2.5), "none": np.zeros((0, 2))}
+    npx.save(str(tmp_path / "arrays"), arrays)
+    loaded = npx.load(str(tmp_path / "arrays"))
+    assert {name: (type(a), a.shape) for name, a in loaded.items()} == {
+        n: (np.ndarray, a.shape) for n, a in arrays.items()
+    }
+    assert loaded["scalar"].item() == 2.5

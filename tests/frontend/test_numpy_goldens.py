@@ -1,0 +1,87 @@
+"""`mx.np` and `mx.npx` return what MXNet returns: values, dtypes, shapes and gradients of recorded calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from grouped import grouped
+from mxforge import np, util
+from mxforge.ir.promotion import promoted
+from mxforge.ir.types import DType
+from numpy_goldens import FOLDER, evaluated, gradients, recorded, same, variables
+
+RESULTS = {
+    "np.prod(none)": "MXNet returns 0, which is no product of nothing",
+    "np.std(i)": "MXNet truncates the deviation of integers",
+    "np.var(i)": "MXNet truncates the variance of integers",
+    "np.average(x, axis=0, weights=p[:, 0], returned=True)": "MXNet returns a single sum of weights",
+    "np.pad(x, ((1, 0), (0, 1)), constant_values=7)": "MXNet ignores constant_values",
+}
+"""Results that differ on purpose, with the reason."""
+
+SLOPES = (
+    ("np.std", "MXNet has no gradient of the deviation"),
+    (".std(", "MXNet has no gradient of the deviation"),
+    ("np.var", "MXNet has no gradient of the variance"),
+    (".var(", "MXNet has no gradient of the variance"),
+    ("np.atleast", "MXNet has no gradient"),
+    ("np.linalg.pinv", "MXNet has no gradient"),
+    ("np.arctan2(1.5", "MXNet computes another function's gradient"),
+    ("np.where(mask, x, 1.5)", "MXNet exchanges the branches"),
+    ("np.where(mask, 0, y)", "MXNet exchanges the branches"),
+    ("np.linalg.norm(x, ord=1)", "MXNet multiplies by the cotangent twice"),
+    ("np.linalg.norm(x, ord=-1)", "MXNet multiplies by the cotangent twice"),
+    ("np.linalg.norm(x, ord=2)", "MXNet multiplies by the cotangent twice"),
+    ("np.linalg.norm(x, ord=-2)", "MXNet multiplies by the cotangent twice"),
+    ("np.abs(odd)", "MXNet has the slope 0 at NaN"),
+    ("np.bincount", "counts have no gradient; MXNet returns zeros"),
+)
+"""Gradients that differ on purpose: parts of calls, with the reason."""
+
+
+@pytest.fixture(autouse=True)
+def numpy_mode() -> Iterator[None]:
+    util.set_np()
+    yield
+    util.reset_np()
+
+
+def group(call: dict[str, Any]) -> str:
+    return call["group"]
+
+
+def text(call: dict[str, Any]) -> str:
+    return call["call"]
+
+
+CALLS = [c for c in recorded() if "error" not in c and c["call"] not in RESULTS]
+WITH_SLOPES = [c for c in CALLS if "error" not in c.get("gradients", {"error": 1})]
+
+
+@grouped("call", CALLS, by=group, ids=text)
+def test_results_are_the_recorded_ones(call: dict[str, Any]) -> None:
+    same(evaluated(call["call"], variables(np)), call["result"], call["call"])
+
+
+@grouped("call", [c for c in WITH_SLOPES if not any(p in c["call"] for p, _ in SLOPES)], by=group, ids=text)
+def test_gradients_are_the_recorded_ones(call: dict[str, Any]) -> None:
+    slopes = gradients(call["call"], call["gradients"])
+    for name, expected in call["gradients"].items():
+        same(slopes[name], expected, f"{call['call']} by {name}")
+
+
+def test_differences_are_recorded_calls() -> None:
+    calls = {c["call"] for c in recorded()}
+    assert set(RESULTS) <= calls
+    assert all(any(part in call for call in calls) for part, _ in SLOPES)
+
+
+def test_dtypes_promote_as_in_mxnet() -> None:
+    table = json.loads((FOLDER / "promotion.json").read_text())
+    names = list(table)
+    for left, row in table.items():
+        for right, expected in zip(names, row, strict=True):
+            assert promoted([DType.from_numpy(left), DType.from_numpy(right)]).full_name == expected, (left, right)
