@@ -37,7 +37,8 @@ def norm(F: Operators, x: Any, ord: Any = None, axis: Any = None, keepdims: bool
     if ord == "nuc" or (ord in ("fro", "f") and axes is not None and len(axes) == 1):
         raise ValueError("Invalid norm order for vectors.")
     flag = 1 if ord is None or ord in ("fro", "f") else -1
-    return F("_npi_norm")(x, ord=2.0 if flag == 1 else float(ord), axis=axes, keepdims=keepdims, flag=flag)
+    order: Any = 2.0 if flag == 1 else ord
+    return F("_npi_norm")(x, ord=float(order), axis=axes, keepdims=keepdims, flag=flag)
 
 
 def _of_matrices(F: Operators, x: Any, ord: Any, axes: Any, keepdims: bool, infinite: bool, negative: bool) -> Any:

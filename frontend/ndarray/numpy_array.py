@@ -250,8 +250,8 @@ class ndarray(NDArray):
     def transpose(self, *axes: Any) -> ndarray:  # type: ignore[override]
         """The array with permuted axes, by default in reverse order."""
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], list | tuple)):
-            axes = axes[0] or ()
-        return _apply("_np_transpose", self, axes=tuple(axes) or None)
+            axes = tuple(axes[0] or ())
+        return _apply("_np_transpose", self, axes=axes or None)
 
     def expand_dims(self, axis: Any) -> ndarray:  # type: ignore[override]
         """Inserts an axis of extent 1."""
@@ -315,6 +315,7 @@ class ndarray(NDArray):
 
 
 ndarray._class = ndarray
+ndarray.__module__ = "mxforge.numpy"
 install(ndarray)
 
 

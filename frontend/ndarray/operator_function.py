@@ -88,6 +88,8 @@ class OperatorFunction(Function["OperatorSpecialization"]):
         first = self._first.recent.get((*mode, *self._kinds(operands)))
         if first is None or self.known.find(key) is not None or self._seen.find(key) is not None:
             return None
+        if any([0 in shape for _, shape in operands]):
+            return None
         self._seen.add(key, True)
         return first.family_calls
 

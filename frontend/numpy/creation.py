@@ -220,7 +220,7 @@ def linspace(
 ) -> Any:
     """`num` evenly spaced numbers from start to stop, of dtype float32 by default; with `retstep` their distance
     too."""
-    if not (isinstance(start, numeric_types) and isinstance(stop, numeric_types)):
+    if not _are_numbers(start, stop):
         raise NotImplementedError("start and stop only support int")
     if axis != 0:
         raise NotImplementedError("the function only support axis 0")
@@ -241,11 +241,15 @@ def logspace(
     device: Any = None,
 ) -> ndarray:
     """`num` numbers from base^start to base^stop, evenly spaced on a logarithmic scale, of dtype float32 by default."""
-    if not (isinstance(start, numeric_types) and isinstance(stop, numeric_types)):
+    if not _are_numbers(start, stop):
         raise NotImplementedError("start and stop only support int and float")
     if axis != 0:
         raise NotImplementedError("the function only support axis 0")
     return _of(onp.logspace(start, stop, num, endpoint, base), _element(dtype), _place(ctx, device))
+
+
+def _are_numbers(*values: Any) -> bool:
+    return all(isinstance(value, numeric_types) for value in values)
 
 
 def eye(N: int, M: Any = None, k: int = 0, dtype: Any = None, **kwargs: Any) -> ndarray:

@@ -5,7 +5,7 @@ They have no gradient: a call on arrays of a recorded graph raises an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -57,17 +57,22 @@ def from_numpy(name: str, module: Any = onp) -> Callable[..., Any]:
         arrays = list(_arrays((args, kwargs)))
         if is_recorded(arrays):
             raise MXNetError(f"np.{name} has no gradient: call it outside of a record section, or on x.detach()")
-        context = arrays[0]._context if arrays else None
-        out = kwargs.get("out")
-        result = own(*map(plain, args), **{key: plain(value) for key, value in kwargs.items() if key != "out"})
-        if out is not None:
-            out[...] = result
-            return out
-        return _converted(result, context)
+        return converted(own, args, kwargs)
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = "mxforge.numpy"
     return function
+
+
+def converted(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A function of NumPy on copies of arrays, with its result as arrays of `mx.np`."""
+    context = next((a._context for a in _arrays((args, kwargs))), None)
+    out = kwargs.get("out")
+    result = function(*map(plain, args), **{key: plain(value) for key, value in kwargs.items() if key != "out"})
+    if out is not None:
+        out[...] = result
+        return out
+    return _converted(result, context)
 
 
 def _arrays(value: Any) -> Any:

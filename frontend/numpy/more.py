@@ -175,7 +175,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     if order != "C":
         raise NotImplementedError("unravel_index does not support column-major order")
     if isinstance(indices, numeric_types):
-        return onp.unravel_index(indices, shape)
+        return onp.unravel_index(int(indices), shape)
     by_axis = onp.unravel_index(indices.asnumpy().astype(onp.int64), shape)
     return tuple([array(i, dtype="int64", ctx=indices.ctx) for i in by_axis])
 

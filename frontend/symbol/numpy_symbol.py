@@ -59,8 +59,8 @@ class _Symbol(Symbol):
     def transpose(self, *axes: Any) -> Any:
         """The symbol with permuted axes."""
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], list | tuple)):
-            axes = axes[0] or ()
-        return _internal("_np_transpose", self, axes=tuple(axes) or None)
+            axes = tuple(axes[0] or ())
+        return _internal("_np_transpose", self, axes=axes or None)
 
     def flatten(self, order: str = "C") -> Any:
         """The elements with one axis."""
@@ -101,6 +101,7 @@ class _Symbol(Symbol):
 
 
 _Symbol._class = _Symbol
+_Symbol.__module__ = "mxforge.symbol.numpy"
 
 
 def _part(symbol: _Symbol, key: Any) -> Any:

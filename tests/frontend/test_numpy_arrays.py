@@ -1,4 +1,4 @@
-"""Arrays of `mx.np`: their class, storage, text, keys, autograd, and how they are told apart from those of `mx.nd`."""
+"""Arrays of `mx.np`: their class, storage, text, keys, autograd, and how they differ from those of `mx.nd`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_text_is_numpys_without_float32() -> None:
     assert repr(np.array([1, 0]).astype(bool)) == "array([ True, False])"
 
 
-def test_kinds_are_told_apart() -> None:
+def test_kinds_are_not_mixed() -> None:
     x, y = nd.ones((2,)), np.ones(2)
     for _ in range(2):  # the second call has a fast path
         with pytest.raises(TypeError, match="numpy operator"):
@@ -161,3 +161,12 @@ def test_files_of_arrays(tmp_path: Any) -> None:
         n: (np.ndarray, a.shape) for n, a in arrays.items()
     }
     assert loaded["scalar"].item() == 2.5
+
+
+def test_functions_of_numpy_on_arrays() -> None:
+    x = np.array([[1, 2], [3, 4]])
+    for result in (onp.mean(x), onp.exp(x), onp.linalg.norm(x), onp.concatenate([x, x]), onp.logaddexp(x, x)):
+        assert type(result) is np.ndarray
+    assert (onp.ones((2, 2)) + x).tolist() == [[2, 3], [4, 5]] and (onp.float32(2) * x)[0, 0].item() == 2
+    with autograd.record(), pytest.raises(ValueError, match="Falling back to NumPy operator logaddexp"):
+        onp.logaddexp(x, x)

@@ -19,4 +19,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return IMAGE.split()
+    return list(IMAGE.split())

@@ -74,7 +74,7 @@ class _Diagonals(_OfData):
         if min(rows - max(-self.offset, 0), columns - max(self.offset, 0)) <= 0:
             others = tuple(n for i, n in enumerate(x.type.shape) if i not in (first, second))
             return b.full((*others, 0), 0, x.type.dtype)
-        return Diag(k=self.offset, axis1=first, axis2=second)._diagonal(b, x)
+        return Diag(k=self.offset, axis1=first, axis2=second).diagonal(b, x)
 
 
 @operator("_np_diagonal")
@@ -240,7 +240,7 @@ class PadArray(Operator):
         if not extent:
             raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
         if self.mode == "edge":
-            return Pad(mode="edge", pad_width=())._extend(b, x, axis, low, high)
+            return Pad(mode="edge", pad_width=()).extended(b, x, axis, low, high)
         if self.mode in ("maximum", "minimum"):
             value = (b.max if self.mode == "maximum" else b.min)(x, (axis,), keepdims=True)
             shape = x.type.shape

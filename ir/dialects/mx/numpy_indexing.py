@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
 from ...graph import Value
@@ -16,6 +17,8 @@ from .parameters import Bool, Float, Int, OptionalFloat, OptionalInt, OptionalIn
 from .shapes import UNKNOWN, PartialShape, broadcast_partial, normalize_axis, unify_at
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .builder import MxBuilder
 
 
@@ -35,12 +38,9 @@ class _Where(Operator):
     own_dtypes = frozenset(("condition",))
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        shape: PartialShape = ()
-        for other in inputs:
-            if other is None or shape is None:
-                return
-            shape = broadcast_partial(shape, other)
-        unify_at(outputs, 0, shape)
+        known = [shape for shape in inputs if shape is not None]
+        if len(known) == len(inputs):
+            unify_at(outputs, 0, reduce(broadcast_partial, known))
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
         """The dtypes of the operands promote."""
@@ -323,7 +323,7 @@ class ConstraintCheck(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.all(inputs[0])
 
-    def results_problem(self, operands: object, results: list) -> str | None:  # type: ignore[type-arg,override]
+    def results_problem(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
         return None if results[0].all() else self.msg
 
 

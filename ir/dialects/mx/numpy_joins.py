@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...graph import Value
@@ -13,6 +14,9 @@ from .shapes import PartialShape
 
 if TYPE_CHECKING:
     from .builder import MxBuilder
+
+
+Extend = Callable[[Shape], Shape]
 
 
 class _AtLeast(Operator):
@@ -41,15 +45,24 @@ def _three(shape: Shape) -> Shape:
     return {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape), shape)
 
 
-for _rank, _extend in ((1, lambda s: s or (1,)), (2, lambda s: (1,) * (2 - len(s)) + s), (3, _three)):
-    declare(
-        f"_np_atleast_{_rank}d",
-        _AtLeast,
-        {
-            "__doc__": f"Adds axes of extent 1 to arrays with fewer than {_rank} axes.",
-            "extended": lambda self, shape, _extend=_extend: _extend(shape),
-        },
-    )
+def _one(shape: Shape) -> Shape:
+    return shape or (1,)
+
+
+def _two(shape: Shape) -> Shape:
+    return (1,) * (2 - len(shape)) + shape
+
+
+def _declare_at_least(rank: int, extend: Extend) -> None:
+    def extended(self: Operator, shape: Shape) -> Shape:
+        return extend(shape)
+
+    doc = f"Adds axes of extent 1 to arrays with fewer than {rank} axes."
+    declare(f"_np_atleast_{rank}d", _AtLeast, {"__doc__": doc, "extended": extended})
+
+
+for _rank, _extend in enumerate((_one, _two, _three), 1):
+    _declare_at_least(_rank, _extend)
 
 
 @operator("_npi_concatenate")
@@ -98,15 +111,15 @@ def _columns(shape: Shape) -> Shape:
 
 
 # name, the shape of each array before it is joined, the axis by the number of axes, description, whether it has `dim`
-_STACKS: tuple[tuple[str, Any, Any, str, bool], ...] = (
-    ("vstack", lambda s: (1,) * (2 - len(s)) + s, lambda rank: 0, "Stacks arrays as rows.", False),
-    ("hstack", lambda s: s or (1,), lambda rank: 0 if rank == 1 else 1, "Stacks arrays as columns.", True),
+_STACKS: tuple[tuple[str, Extend, Callable[[int], int], str, bool], ...] = (
+    ("vstack", _two, lambda rank: 0, "Stacks arrays as rows.", False),
+    ("hstack", _one, lambda rank: 0 if rank == 1 else 1, "Stacks arrays as columns.", True),
     ("dstack", _three, lambda rank: 2, "Stacks arrays along the third axis.", True),
     ("column_stack", _columns, lambda rank: 1, "Stacks vectors as columns of a matrix.", False),
 )
 
 
-def _declare_stack(name: str, extend: Any, axis_of: Any, doc: str, has_dim: bool) -> None:
+def _declare_stack(name: str, extend: Extend, axis_of: Callable[[int], int], doc: str, has_dim: bool) -> None:
     def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
         parts = [b.reshape(x, extend(x.type.shape)) for x in inputs]
         if not parts:

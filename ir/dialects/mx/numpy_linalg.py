@@ -99,7 +99,7 @@ def columns_of(b: MxBuilder, x: Value, shape: Sequence[int]) -> Value:
 
 def _eig(x: np.ndarray) -> Sequence[np.ndarray]:
     values, vectors = np.linalg.eig(x)
-    return values.real.astype(x.dtype), vectors.real.astype(x.dtype)
+    return np.real(values).astype(x.dtype), np.real(vectors).astype(x.dtype)
 
 
 @operator("_npi_eig")

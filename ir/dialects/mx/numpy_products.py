@@ -90,7 +90,8 @@ class TensorDot(_Product):
     b_axes_summed: Ints
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return summed(b, *inputs, self.a_axes_summed, self.b_axes_summed)
+        x, y = inputs
+        return summed(b, x, y, self.a_axes_summed, self.b_axes_summed)
 
 
 @operator("_npi_tensordot_int_axes")
@@ -189,7 +190,7 @@ def _diagonal(b: MxBuilder, x: Value, term: str, extents: dict[str, int]) -> Ope
     while len(set(term)) < len(term):
         axis = next(c for c in term if term.count(c) > 1)
         first, second = term.index(axis), term.rindex(axis)
-        x = Diag(k=0, axis1=first, axis2=second)._diagonal(b, x)
+        x = Diag(k=0, axis1=first, axis2=second).diagonal(b, x)
         term = term[:first] + term[first + 1 : second] + term[second + 1 :] + axis
     return b.broadcast_to(x, tuple(extents[axis] for axis in term)), term
 
@@ -223,4 +224,4 @@ def _multiplied(b: MxBuilder, left: Operand, right: Operand, kept: set[str], ext
 
         return b.mul(spread(x, s), spread(y, t)), term
     places = [tuple(term.index(a) for a in axes) for axes in (batch, contracted) for term in (s, t)]
-    return b.dot(x, y, *places), "".join(batch) + free[0] + free[1]
+    return b.dot(x, y, places[0], places[1], places[2], places[3]), "".join(batch) + free[0] + free[1]

@@ -11,7 +11,7 @@ from ...types import DType
 from .operator import Operator, declare, operator
 from .parameters import OR_NONE, Bool, Int, OptionalFloat, OptionalInt, OptionalInts
 from .reduce import ReducedDType
-from .shapes import Extent, PartialShape, distinct_axes, normalize_axis, unify_at
+from .shapes import E, PartialShape, distinct_axes, normalize_axis, unify_at
 
 if TYPE_CHECKING:
     from .builder import MxBuilder
@@ -27,7 +27,7 @@ def axes_of(axis: Sequence[int] | None, rank: int) -> tuple[int, ...]:
     return tuple(range(rank)) if axis is None else distinct_axes(axis, rank)
 
 
-def without(shape: Sequence[Extent], axes: Sequence[int], keepdims: bool) -> tuple[Extent, ...]:
+def without(shape: Sequence[E], axes: Sequence[int], keepdims: bool) -> tuple[E | Literal[1], ...]:
     """The shape after a reduction over the axes."""
     return tuple([1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes])
 
@@ -178,17 +178,19 @@ class Deviation(_Moment):
         return b.cast(b.sqrt(self.variance(b, inputs[0])), _mean_dtype(self, inputs[0].type.dtype))
 
 
-def _declare_test(name: str, kind: str, doc: str, aliases: tuple[str, ...]) -> None:
+def _declare_test(name: str, test: Reduction, doc: str, aliases: tuple[str, ...]) -> None:
     def decompose(self: Any, b: MxBuilder, *inputs: Value) -> Value:
-        return self.reduce(b, inputs[0], lambda b, x, axes: getattr(b, kind)(x, axes))
+        return self.reduce(b, inputs[0], test)
 
     members: dict[str, Any] = {"__doc__": doc, "decompose": decompose, "output_dtype": DType.BOOL, "inputs": ("data",)}
     parameters: dict[str, Any] = {"axis": OptionalInts, "keepdims": Bool}
     declare(f"_np_{name}", Reduced, {**members, "axis": None, "keepdims": False}, aliases, parameters)
 
 
-_declare_test("all", "all", "True where all elements along axes are nonzero.", ())
-_declare_test("any", "any", "True where any element along axes is nonzero.", ("_np_sometrue",))
+_declare_test("all", lambda b, x, axes: b.all(x, axes), "True where all elements along axes are nonzero.", ())
+_declare_test(
+    "any", lambda b, x, axes: b.any(x, axes), "True where any element along axes is nonzero.", ("_np_sometrue",)
+)
 
 
 class _Position(Operator):

@@ -186,7 +186,8 @@ class MoveAxis(_OfArray):
         if len(self.source) != len(self.destination):
             raise ValueError("`source` and `destination` arguments must have the same number of elements")
         source, destination = ([normalize_axis(a, rank) for a in axes] for axes in (self.source, self.destination))
-        distinct_axes(source, rank), distinct_axes(destination, rank)
+        for axes in (source, destination):
+            distinct_axes(axes, rank)
         order = [axis for axis in range(rank) if axis not in source]
         for to, axis in sorted(zip(destination, source, strict=True)):
             order.insert(to, axis)

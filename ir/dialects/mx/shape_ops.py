@@ -475,10 +475,11 @@ class Pad(Operator):
         if self.mode == "constant":
             return b.pad(x, b.full((), self.constant_value, x.type.dtype), self.pad_width[::2], self.pad_width[1::2])
         for axis in range(x.type.rank):
-            x = self._extend(b, x, axis, *self.pad_width[2 * axis : 2 * axis + 2])
+            x = self.extended(b, x, axis, *self.pad_width[2 * axis : 2 * axis + 2])
         return x
 
-    def _extend(self, b: MxBuilder, x: Value, axis: int, low: int, high: int) -> Value:
+    def extended(self, b: MxBuilder, x: Value, axis: int, low: int, high: int) -> Value:
+        """x with elements before and after an axis, taken from x."""
         n = x.type.shape[axis]
         if not (low or high):
             return x
@@ -519,7 +520,7 @@ class Diag(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
-        return self._matrix(b, x) if x.type.rank == 1 else self._diagonal(b, x)
+        return self._matrix(b, x) if x.type.rank == 1 else self.diagonal(b, x)
 
     def _matrix(self, b: MxBuilder, x: Value) -> Value:
         n = x.type.shape[0] + abs(self.k)
@@ -528,7 +529,8 @@ class Diag(Operator):
         eye = b.eq(b.add(b.iota((n, n), DType.I32, 0), self.k), b.iota((n, n), DType.I32, 1))
         return b.select(eye, rows, b.full_like(rows, 0))
 
-    def _diagonal(self, b: MxBuilder, x: Value) -> Value:
+    def diagonal(self, b: MxBuilder, x: Value) -> Value:
+        """The diagonals of an array with several axes, along the last axis of the result."""
         rank = x.type.rank
         first, second = normalize_axis(self.axis1, rank), normalize_axis(self.axis2, rank)
         rows, columns = x.type.shape[first], x.type.shape[second]
