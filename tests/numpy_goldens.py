@@ -15,7 +15,7 @@ from mxforge import autograd, np, npx
 
 DATA = Path(__file__).resolve().parent / "data"
 sys.path.insert(0, str(DATA))
-from numpy_cases import variables  # noqa: E402
+from numpy_cases import variables  # noqa: E402  # pyright: ignore[reportMissingImports]
 
 FOLDER = DATA / "numpy"
 LIMITS = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-6}
