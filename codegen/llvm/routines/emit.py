@@ -21,12 +21,13 @@ from ....ir.types import TensorType
 from ...emission import Emission
 from ..cpu import Cpu
 from ..emitter import ModuleBuilder
-from .cumulative import emit_cumulative
+from .cumulative import cumulative_launches
 from .eigen import emit_symmetric_eigen
 from .factorization import emit_cholesky, emit_lq, emit_lu, emit_triangular_solve
+from .rows import Functions
 from .scatter import emit_scatter
 from .select_and_scatter import emit_select_and_scatter
-from .sort import Functions, sort_launches
+from .sort import sort_launches
 
 Types = tuple[TensorType, ...]
 Emitter = Callable[[Op, Types, Types, ModuleBuilder, str], Emission]
@@ -64,7 +65,6 @@ def _types(node: Node) -> tuple[Types, Types]:
 
 _ROUTINES: dict[type[Op], Emitter] = {
     Cholesky: emit_cholesky,
-    Cumulative: emit_cumulative,
     LQ: emit_lq,
     LU: emit_lu,
     Scatter: emit_scatter,
@@ -75,5 +75,6 @@ _ROUTINES: dict[type[Op], Emitter] = {
 
 _SHAPE_FREE: dict[type[Op], Callable[[Op, Types, Types, Cpu], tuple[Emission, Functions]]] = {
     ArgSort: sort_launches,
+    Cumulative: cumulative_launches,
     Sort: sort_launches,
 }

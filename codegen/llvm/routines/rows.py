@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from ....ir.lazy_dataclass import dataclass
@@ -10,6 +11,9 @@ from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..scalars import emit_cast
 from ..types import I32, I64, PTR, memory_type_of
+
+Functions = dict[str, Callable[[ModuleBuilder], None]]
+"""What emits the functions of a routine, by their symbols."""
 
 PARAMETERS = (("args", PTR, "noalias"), ("begin", I64, ""), ("end", I64, ""), ("worker", I32, ""))
 
@@ -46,14 +50,19 @@ def pointers(f: FunctionBuilder, count: int) -> list[Value]:
     return [f.load(f.gep(f.args[0], i, PTR), PTR, 8) for i in range(count)]
 
 
+def numbers_after(f: FunctionBuilder, position: int, count: int) -> list[Value]:
+    """The `count` arguments from `position` on, which are integers."""
+    return [f.load(f.gep(f.args[0], position + i, I64), I64, 8) for i in range(count)]
+
+
 def computing(dtype: DType) -> DType:
     """The dtype in which a routine combines elements of `dtype`."""
     return DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
 
 
-def read(f: FunctionBuilder, base: Value, position: Operand, dtype: DType) -> Value:
-    """An element in the dtype of `computing`."""
-    raw = f.load(f.gep(base, position, memory_type_of(dtype)), memory_type_of(dtype))
+def read(f: FunctionBuilder, base: Value, position: Operand, dtype: DType, lanes: int = 1) -> Value:
+    """An element in the dtype of `computing`, or a vector of elements."""
+    raw = f.load(f.gep(base, position, memory_type_of(dtype)), memory_type_of(dtype, lanes))
     if dtype is DType.BOOL:
         return f.convert(raw, "i1")
     wide = computing(dtype)
@@ -61,7 +70,7 @@ def read(f: FunctionBuilder, base: Value, position: Operand, dtype: DType) -> Va
 
 
 def write(f: FunctionBuilder, value: Value, base: Value, position: Operand, dtype: DType) -> None:
-    """Store a value in the dtype of `computing` as an element."""
+    """Store a value in the dtype of `computing` as an element, or a vector as elements."""
     wide = computing(dtype)
     value = value if wide is dtype else emit_cast(f, value, wide, dtype)
     if dtype is DType.BOOL:

@@ -6,7 +6,6 @@ and then merged in pairs; the merge of two runs is divided into pieces.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from ....ir.dialects.core import ArgSort, Sort
@@ -21,11 +20,8 @@ from ..sorting.keys import key_numbers
 from ..sorting.partition import padding
 from ..sorting.rows import Kind, Numbers, emit_merges, emit_rows, emit_ties, word_of
 from ..sorting.top import room
-from ..types import I32, I64, PTR, Type, memory_type_of
-from .rows import Rows, kernel_function, pointers, rows_along
-
-Functions = dict[str, Callable[[ModuleBuilder], None]]
-"""The functions of an emission by their symbols."""
+from ..types import I32, PTR, Type, memory_type_of
+from .rows import Functions, Rows, kernel_function, numbers_after, pointers, rows_along
 
 _LONG = 1 << 15  # elements of a row that threads share
 _TOP = 8  # so many times more elements than results make a selection faster than partitions
@@ -164,7 +160,7 @@ def _emit_reordered(module: ModuleBuilder, symbol: str, bits: int) -> None:
     """Read elements in the order of their rows. Arguments: operand, result, length and stride of a row, positions."""
     f = kernel_function(module, symbol)
     x, result = pointers(f, 2)
-    length, stride = (f.load(f.gep(f.args[0], i, I64), I64) for i in (2, 3))
+    length, stride = numbers_after(f, 2, 2)
     order = f.load(f.gep(f.args[0], 4, PTR), PTR)
     element = Type.of(f"i{bits}")
     with f.loop(f.args[1], f.args[2]) as i:
