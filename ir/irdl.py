@@ -33,6 +33,7 @@ _OPERANDS = {
     "core.constant": 0,
     "core.iota": 0,
     "core.size": 0,
+    "core.csr_dot": 4,
     "core.pad": 2,
     "core.gather": 2,
     "core.dot": 2,

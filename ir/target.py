@@ -174,6 +174,12 @@ class Capabilities(Protocol):
         """True if one kernel moves elements along several index maps faster than a kernel for each of them."""
         ...
 
+    @property
+    def multiplies_csr(self) -> bool:
+        """True if the target has kernels for products of matrices in compressed rows. Else they are scatters of all
+        products of elements."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PlainTarget:
@@ -182,6 +188,7 @@ class PlainTarget:
     name: str = "reference"
     blocked_layout: BlockedLayout | None = None
     joins_moves: bool = False
+    multiplies_csr: bool = False
     attention_bytes: int = 0
 
     def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:

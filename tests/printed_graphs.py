@@ -86,6 +86,7 @@ def _numbers(b: CoreBuilder, x: Value, key: Value) -> list[Value]:
         b.random_bits(key, (2, 3)),
         *b.sort([rows, b.cast(rows, I32)], 1),
         b.argsort(rows, 0, descending=True, count=3),
+        b.csr_dot(b.sum(b.slice_axis(rows, 1, 0, 2), (0,)), b.iota((2,), I32, 0), b.iota((3,), I32, 0), rows),
         *_factors(b, b.slice(rows, (0, 0), (8, 8))),
     ]
 

@@ -135,6 +135,14 @@ def products() -> None:
         nd.FullyConnected(nd.ones((rows, 8)), nd.ones((4, 8)), *bias, num_hidden=4, no_bias=not bias)
 
 
+def sparse_products() -> None:
+    """Products of csr matrices, and sums along axes of any length."""
+    for width in (1, 32):
+        x, y = nd.ones((4, 40)).tostype("csr"), nd.ones((40, width))
+        _ = nd.dot(x, y), nd.dot(x, nd.ones((4, width)), transpose_a=True)
+    _ = nd.cumsum(nd.ones((4, 40)), axis=0), nd.cumsum(nd.ones((4, 40)), axis=1)
+
+
 def layers() -> None:
     """Activations, poolings, normalisations and losses."""
     x, images, one = nd.ones(_SHAPE), nd.ones((2, 3, 8, 8)), nd.ones((3,))
@@ -265,7 +273,19 @@ def train_recurrent() -> None:
         _train(_Recurrent(), nd.ones((16, 16, 32)), "adam", hybridize)
 
 
-CALLS: Sequence[Program] = (arithmetic, unary, reductions, orders, moves, lookups, products, layers, draws, updates)
+CALLS: Sequence[Program] = (
+    arithmetic,
+    unary,
+    reductions,
+    orders,
+    moves,
+    lookups,
+    products,
+    sparse_products,
+    layers,
+    draws,
+    updates,
+)
 """Calls of operators. Their kernels depend on the vectors of a processor alone."""
 
 NETWORKS: Sequence[Program] = (train_linear, train_dense, predict_dense, train_convolutions, train_recurrent)

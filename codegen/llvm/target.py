@@ -69,6 +69,11 @@ class CpuTarget(Cpu):
         return False
 
     @property
+    def multiplies_csr(self) -> bool:
+        """See `Capabilities`."""
+        return True
+
+    @property
     def passes(self) -> tuple[Pass, ...]:
         from ...passes.pipeline import FOR_KERNELS
 

@@ -65,6 +65,11 @@ class MlirTarget(CpuTarget):
         return False
 
     @property
+    def multiplies_csr(self) -> bool:
+        """See `Capabilities`."""
+        return False
+
+    @property
     def passes(self) -> tuple[Pass, ...]:
         from .passes import FOR_MODULES
 

@@ -12,6 +12,7 @@ from ...ir.dialects.core import (
     Cond,
     Conv,
     CoreBuilder,
+    CsrDot,
     Fused,
     HostCallback,
     Primitive,
@@ -29,7 +30,7 @@ from .rules import RULES
 from .text import Text
 from .writer import Body, NoForm, Val, integers, type_text, types_text
 
-CONTROL = (ArgReduce, Call, Cond, Fused, Scan, While)
+CONTROL = (ArgReduce, Call, Cond, CsrDot, Fused, Scan, While)
 """Primitives that are expanded, or whose nested graphs become regions."""
 
 REFUSED = (HostCallback,)
@@ -122,7 +123,7 @@ class _Exporter:
         match op:
             case Fused() | Call():
                 return self.inline(op.body, operands)
-            case ArgReduce():
+            case ArgReduce() | CsrDot():
                 return self.inline(_expanded(op, [v.type for v in node.inputs]), operands)
             case Cond():
                 return self._cond(op, types, operands)

@@ -95,6 +95,11 @@ class GpuTarget(Gpu):
         return True
 
     @property
+    def multiplies_csr(self) -> bool:
+        """See `Capabilities`."""
+        return False
+
+    @property
     def passes(self) -> tuple[Pass, ...]:
         from .passes import FOR_GPUS
 

@@ -275,7 +275,10 @@ class CSRNDArray(BaseSparseNDArray):
     """A matrix in compressed sparse row format: row r stores data[s] at columns indices[s], where s is the slice
     indptr[r]:indptr[r + 1]."""
 
-    __slots__ = ()
+    __slots__ = ("_columns",)
+
+    _columns: tuple[tuple[NDArray, ...], Any]
+    """The stored elements by columns, and the parts of which they are made; see `sparse_columns.py`."""
 
     _aux_names = ("indptr", "indices")
 

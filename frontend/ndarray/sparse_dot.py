@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ..base import MXNetError
-from .casting import cast_storage, densified, row_sparse_of
-from .creation import array as dense_array
+from .casting import cast_storage, densified
+from .eager import bound_of
 from .ndarray import NDArray
-from .sparse_arrays import CSRNDArray, RowSparseNDArray
-
-_CHUNK = 1 << 22  # the largest number of products in memory
+from .operator_function import BoundOperator
+from .sparse_arrays import CSRNDArray, RowSparseNDArray, build
+from .sparse_columns import columns_of
 
 
 def dot(operator: Any, arrays: list[NDArray]) -> Any:
@@ -35,22 +36,46 @@ def _from_left(operator: Any, x: CSRNDArray, y: NDArray) -> NDArray:
     """x . y, or x^T . y."""
     inner, outer = x._shape if operator.transpose_a else x._shape[::-1]
     _check(operator, x, y, inner == y._shape[0])
-    rows, values = _stored_rows(x, densified(y).asnumpy(), operator.transpose_a)
-    shape = (outer, y._shape[1])
-    result = row_sparse_of(values, rows, shape, x._context, x.dtype)
+    dense, shape = _rows(y), (outer, y._shape[1])
     stype = operator.forward_stype or ("row_sparse" if operator.transpose_a else "default")
-    return _as(result, stype)
+    if not operator.transpose_a:
+        data, indices, pointers = x._parts
+        return _as(_product(data, indices, pointers, dense), stype)
+    columns = columns_of(x)
+    values = _product(columns.data, columns.rows, columns.pointers, dense)
+    parts = values, columns.stored
+    return _as(build(RowSparseNDArray, parts, shape, x._context), stype)
 
 
 def _from_right(operator: Any, x: NDArray, y: CSRNDArray) -> NDArray:
     """x . y, or x . y^T, as the transpose of a product with the csr matrix on the left."""
-    inner, outer = y._shape[::-1] if operator.transpose_b else y._shape
+    inner = y._shape[1] if operator.transpose_b else y._shape[0]
     _check(operator, x, y, inner == x._shape[1])
-    rows, values = _stored_rows(y, x.asnumpy().T, not operator.transpose_b)
-    product = np.zeros((outer, x._shape[0]), values.dtype)
-    product[rows] = values
-    dense = dense_array(product.T, x._context, x.dtype)
-    return _as(dense, operator.forward_stype or "csr")
+    left = operator.with_values(transpose_a=not operator.transpose_b, forward_stype="default")
+    product = _from_left(left, y, x.T)
+    return _as(product.T, operator.forward_stype or "csr")
+
+
+def _rows(array: NDArray) -> NDArray:
+    """A dense array to read: the array itself, or the memory in which a row-sparse array stores all rows in order."""
+    if isinstance(array, RowSparseNDArray) and array._owned is array._parts[0]:
+        return array._parts[0]
+    return densified(array)
+
+
+@cache
+def _bound() -> BoundOperator:
+    from ...ir.dialects.mx.sparse_products import CsrDot
+
+    return bound_of(CsrDot())
+
+
+def _product(data: NDArray, columns: NDArray, pointers: NDArray, dense: NDArray) -> NDArray:
+    """The dense product of a matrix in compressed rows and a dense one. No tape has this call: that of `dot` is on
+    it."""
+    arrays = [data, columns, pointers, dense.detach()]
+    bound = _bound()
+    return bound.specialization(arrays).call(arrays, None, data._context, bound.scalars)
 
 
 def _as(array: NDArray, stype: str) -> NDArray:
@@ -64,32 +89,3 @@ def _check(operator: Any, x: NDArray, y: NDArray, fits: bool) -> None:
         flags = f"transpose_a={operator.transpose_a}, transpose_b={operator.transpose_b}"
         kinds = " and ".join(f"{a.stype} {np.dtype(a.dtype).name}{list(a._shape)}" for a in (x, y))
         raise MXNetError(f"dot: {kinds} do not fit ({flags})")
-
-
-def _stored_rows(x: CSRNDArray, dense: np.ndarray, transposed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The row numbers and values of the rows of x . dense, or x^T . dense, for which x stores elements."""
-    data, columns, _ = (p.asnumpy() for p in x._parts)
-    rows = x._rows()
-    if transposed:
-        order = np.argsort(columns, kind="stable")
-        data, rows, columns = data[order], columns[order], rows[order]
-    starts = np.flatnonzero(np.diff(rows, prepend=-1))
-    exact = np.float32 if data.dtype == np.float16 else data.dtype
-    sums = np.empty((len(starts), dense.shape[1]), exact)
-    for first, last in _chunks(starts, len(data), dense.shape[1]):
-        span = slice(starts[first], starts[last] if last < len(starts) else len(data))
-        products = data[span, None].astype(exact) * dense[columns[span]]
-        sums[first:last] = np.add.reduceat(products, starts[first:last] - starts[first], axis=0)
-    return rows[starts], sums.astype(data.dtype, copy=False)
-
-
-def _chunks(starts: np.ndarray, count: int, width: int) -> list[tuple[int, int]]:
-    """Ranges of rows with at most `_CHUNK` products, or with one row."""
-    ends = np.append(starts[1:], count)
-    ranges: list[tuple[int, int]] = []
-    first = 0
-    while first < len(starts):
-        last = int(np.searchsorted(ends, starts[first] + max(_CHUNK // max(width, 1), 1), "right"))
-        ranges.append((first, max(last, first + 1)))
-        first = ranges[-1][1]
-    return ranges

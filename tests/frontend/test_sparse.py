@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 from mxforge import MXNetError, nd
-from mxforge.frontend.ndarray import sparse_dot
 
 sp = nd.sparse
 
@@ -33,17 +32,34 @@ def test_products_of_two_csr_matrices() -> None:
         np.testing.assert_array_equal(product.asnumpy(), expected)
 
 
-@pytest.mark.parametrize("chunk", [1, 40, 1 << 22])
-def test_dot_in_chunks(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparse_dot, "_CHUNK", chunk)
-    x, right, left = nd.array(X).tostype("csr"), random_matrix(11, 5, 2), random_matrix(17, 3, 3)
-    np.testing.assert_allclose(nd.dot(x, nd.array(right)).asnumpy(), X @ right, rtol=1e-5, atol=1e-6)
-    transposed = nd.dot(x, nd.array(left), transpose_a=True)
-    assert transposed.stype == "row_sparse"
-    np.testing.assert_allclose(transposed.asnumpy(), X.T @ left, rtol=1e-5, atol=1e-6)
-    before = nd.dot(nd.array(left.T), x)
-    assert before.stype == "csr"
-    np.testing.assert_allclose(before.asnumpy(), left.T @ X, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_dot(dtype: str) -> None:
+    """The second product with the transpose reads kept columns; a write to the matrix replaces them."""
+    x, right, left = nd.array(X, dtype=dtype).tostype("csr"), random_matrix(11, 5, 2), random_matrix(17, 3, 3)
+    tolerance = {"rtol": 1e-2, "atol": 1e-2} if dtype == "float16" else {"rtol": 1e-5, "atol": 1e-6}
+    found = nd.dot(x, nd.array(right, dtype=dtype))
+    assert found.dtype == np.dtype(dtype)
+    np.testing.assert_allclose(found.asnumpy(), X @ right, **tolerance)
+    for content in (X, X, Y):
+        x[:] = nd.array(content, dtype=dtype).tostype("csr")
+        transposed = nd.dot(x, nd.array(left, dtype=dtype), transpose_a=True)
+        assert transposed.stype == "row_sparse"
+        transposed.check_format()
+        np.testing.assert_allclose(transposed.asnumpy(), content.T @ left, **tolerance)
+        before = nd.dot(nd.array(left.T, dtype=dtype), x)
+        assert before.stype == "csr"
+        np.testing.assert_allclose(before.asnumpy(), left.T @ content, **tolerance)
+
+
+def test_dot_with_repeated_and_unsorted_columns() -> None:
+    """Elements in one place are added."""
+    parts = nd.array([1, 2, 3, 4]), nd.array([2, 0, 2, 2]), nd.array([0, 3, 3, 4])
+    x = sp.csr_matrix(parts, shape=(3, 3))
+    dense = np.array([[2, 0, 4], [0, 0, 0], [0, 0, 4]], np.float32)
+    for width in (1, 20):
+        y = random_matrix(3, width)
+        np.testing.assert_allclose(nd.dot(x, nd.array(y)).asnumpy(), dense @ y)
+        np.testing.assert_allclose(nd.dot(x, nd.array(y), transpose_a=True).asnumpy(), dense.T @ y)
 
 
 def test_errors_of_dot_name_the_operands() -> None:

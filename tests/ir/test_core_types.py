@@ -65,6 +65,11 @@ REFUSED: list[tuple[str, Callable[[CoreBuilder], object]]] = [
         "2 groups do not divide",
         lambda b: b.add_node(ConvWeightGradient((2,), (1,), ((0, 0),), (1,), 2), value(b, 1, 3, 4), value(b, 1, 2, 3)),
     ),
+    (
+        "data, columns, pointers",
+        lambda b: b.csr_dot(value(b, 2), *(b.iota((n,), DType.I64, 0) for n in (3, 2)), value(b, 2, 2)),
+    ),
+    ("columns and pointers are integers", lambda b: b.csr_dot(value(b, 2), value(b, 2), value(b, 2), value(b, 2, 2))),
     ("differ in shape", lambda b: b.sort([value(b, 2), value(b, 3)], 0)),
     ("the key must be", lambda b: b.random_bits(value(b, 4), (2,))),
     ("spatial axes does not fit", lambda b: b.relayout(value(b, 1, 2, 3), Layout(8, ()))),

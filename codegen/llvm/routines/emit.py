@@ -9,6 +9,7 @@ from ....ir.dialects.core import (
     LU,
     ArgSort,
     Cholesky,
+    CsrDot,
     Cumulative,
     Scatter,
     SelectAndScatter,
@@ -21,6 +22,7 @@ from ....ir.types import TensorType
 from ...emission import Emission
 from ..cpu import Cpu
 from ..emitter import ModuleBuilder
+from .csr_dot import csr_dot_launches
 from .cumulative import cumulative_launches
 from .eigen import emit_symmetric_eigen
 from .factorization import emit_cholesky, emit_lq, emit_lu, emit_triangular_solve
@@ -75,6 +77,7 @@ _ROUTINES: dict[type[Op], Emitter] = {
 
 _SHAPE_FREE: dict[type[Op], Callable[[Op, Types, Types, Cpu], tuple[Emission, Functions]]] = {
     ArgSort: sort_launches,
+    CsrDot: csr_dot_launches,
     Cumulative: cumulative_launches,
     Sort: sort_launches,
 }

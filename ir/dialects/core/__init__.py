@@ -18,6 +18,7 @@ from .reduction import ArgReduce, Cumulative, Reduce
 from .registry import PRIMITIVES
 from .scan import Scan
 from .shape import Broadcast, Concat, Pad, Relayout, Reshape, Reverse, Slice, Transpose
+from .sparse import CsrDot
 from .window import ReduceWindow, SelectAndScatter
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Conv",
     "ConvWeightGradient",
     "CoreBuilder",
+    "CsrDot",
     "Cumulative",
     "Dot",
     "Fused",

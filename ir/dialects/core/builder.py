@@ -27,6 +27,7 @@ from .reduction import ArgReduce, Cumulative, Reduce
 from .scalar_methods import ScalarMethods
 from .scan import Scan
 from .shape import Broadcast, Concat, Pad, Relayout, Reshape, Reverse, Slice, Transpose
+from .sparse import CsrDot
 from .window import ReduceWindow, SelectAndScatter
 
 Axes = int | Sequence[int] | None
@@ -243,6 +244,10 @@ class CoreBuilder(ScalarMethods):
     def cumulative(self, op: ReduceOp, x: Value, axis: int, reverse: bool = False) -> Value:
         """The inclusive cumulative combination along `axis`."""
         return self.add_node(Cumulative(op, axis % x.type.rank, reverse), x)
+
+    def csr_dot(self, data: Value, columns: Value, pointers: Value, dense: Value) -> Value:
+        """The product of a matrix in compressed rows and a dense one; see CsrDot."""
+        return self.add_node(CsrDot(), data, columns, pointers, dense)
 
     # -- windows and contractions
 

@@ -17,13 +17,14 @@ from . import (
     reduction,
     scan,
     shape,
+    sparse,
     window,
 )
 from .primitive import Primitive
 
 _MODULES = (
     *(pointwise, shape, indexing, reduction, window, contraction, conv_weight_gradient, factorization, creation),
-    *(ordering, control, scan, host_callback),
+    *(ordering, sparse, control, scan, host_callback),
 )
 
 
