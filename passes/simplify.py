@@ -23,6 +23,7 @@ from ..ir.dialects.core import (
     Reduce,
     Reshape,
     Reverse,
+    Scatter,
     Slice,
     Transpose,
     storage,
@@ -189,7 +190,23 @@ def _pointwise(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value
     commutes = node.op.op in (ScalarOp.ADD, ScalarOp.MUL)
     if commutes and splat(left) == neutral:
         return right
-    return _sum_of_pieces(b, left, right) if node.op.op is ScalarOp.ADD else None
+    if node.op.op is not ScalarOp.ADD:
+        return None
+    return _sum_of_pieces(b, left, right) or _added_rows(b, left, right)
+
+
+def _added_rows(b: CoreBuilder, left: Value, right: Value) -> Value | None:
+    """x + updates that are added to zeros -> the updates added to x."""
+    for x, other in ((left, right), (right, left)):
+        added: list[Node] = []
+        while other.node is not None and isinstance(other.node.op, Scatter) and other.node.op.op == "add":
+            added.append(other.node)
+            other = other.node.inputs[0]
+        if added and splat(other) == 0:
+            for node in reversed(added):
+                x = b.add_node(node.op, x, *node.inputs[1:])
+            return x
+    return None
 
 
 def _sum_of_pieces(b: CoreBuilder, left: Value, right: Value) -> Value | None:

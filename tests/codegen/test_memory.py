@@ -112,7 +112,7 @@ def test_a_scatter_replaces_what_a_kernel_computes_for_it() -> None:
     program = check(graph, numbers(4, 3) / 8, numbers(2, 3), np.array([[3], [1]], np.int32))
     targets = [launch.arguments[3] for launch in program.launches if launch.kind == "scatter"]
     sources = [launch.arguments[0] for launch in program.launches if launch.kind == "scatter"]
-    assert sum(a == b for a, b in zip(sources, targets, strict=True)) == 2, "the copy and the updates of the first one"
+    assert [a == b for a, b in zip(sources, targets, strict=True)].count(True) == 1
 
 
 def test_pieces_at_any_position_share_their_kernels() -> None:

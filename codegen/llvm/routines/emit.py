@@ -27,7 +27,7 @@ from .cumulative import cumulative_launches
 from .eigen import emit_symmetric_eigen
 from .factorization import emit_cholesky, emit_lq, emit_lu, emit_triangular_solve
 from .rows import Functions
-from .scatter import emit_scatter
+from .scatter import emit_scatter, scatter_launches
 from .select_and_scatter import emit_select_and_scatter
 from .sort import sort_launches
 
@@ -75,9 +75,10 @@ _ROUTINES: dict[type[Op], Emitter] = {
     TriangularSolve: emit_triangular_solve,
 }
 
-_SHAPE_FREE: dict[type[Op], Callable[[Op, Types, Types, Cpu], tuple[Emission, Functions]]] = {
+_SHAPE_FREE: dict[type[Op], Callable[[Op, Types, Types, Cpu], tuple[Emission, Functions] | None]] = {
     ArgSort: sort_launches,
     CsrDot: csr_dot_launches,
     Cumulative: cumulative_launches,
+    Scatter: scatter_launches,
     Sort: sort_launches,
 }

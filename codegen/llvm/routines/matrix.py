@@ -59,7 +59,7 @@ class Rows:
             old, term = (f.load(self.at(row, index), type) for row in (y, x))
             f.store(f.fma(f.splat(scale, type), term, old), self.at(y, index))
 
-        self._each(count, step)
+        self.each(count, step)
 
     def add_products(self, y: Value, scales: Sequence[Value], rows: Sequence[Value], count: Operand) -> None:
         """y += scales[0] rows[0], then scales[1] rows[1], and so on, with one load and one store of y."""
@@ -71,7 +71,7 @@ class Rows:
                 total = f.fma(f.splat(scale, type), f.load(self.at(row, index), type), total)
             f.store(total, self.at(y, index))
 
-        self._each(count, step)
+        self.each(count, step)
 
     def rotate(self, x: Value, y: Value, cosine: Value, sine: Value, count: Operand) -> None:
         """x, y = cosine x - sine y, sine x + cosine y."""
@@ -83,7 +83,7 @@ class Rows:
             f.store(f.fma(c, a, f.neg(s * b)), self.at(x, index))
             f.store(f.fma(s, a, c * b), self.at(y, index))
 
-        self._each(count, step)
+        self.each(count, step)
 
     def scale(self, x: Value, factor: Value, count: Operand) -> None:
         """x *= factor."""
@@ -92,7 +92,7 @@ class Rows:
         def step(type: Type, index: Value) -> None:
             f.store(f.load(self.at(x, index), type) * f.splat(factor, type), self.at(x, index))
 
-        self._each(count, step)
+        self.each(count, step)
 
     def divide(self, x: Value, divisor: Value, count: Operand) -> None:
         """x /= divisor."""
@@ -101,15 +101,15 @@ class Rows:
         def step(type: Type, index: Value) -> None:
             f.store(f.div(f.load(self.at(x, index), type), f.splat(divisor, type)), self.at(x, index))
 
-        self._each(count, step)
+        self.each(count, step)
 
     def fill(self, x: Value, value: float, count: Operand) -> None:
-        self._each(count, lambda type, i: self.f.store(self.f.const(type, value), self.at(x, i)))
+        self.each(count, lambda type, i: self.f.store(self.f.const(type, value), self.at(x, i)))
 
     def copy(self, x: Value, y: Value, count: Operand) -> None:
         """y = x."""
         f = self.f
-        self._each(count, lambda type, i: f.store(f.load(self.at(x, i), type), self.at(y, i)))
+        self.each(count, lambda type, i: f.store(f.load(self.at(x, i), type), self.at(y, i)))
 
     def swap(self, x: Value, y: Value, count: Operand) -> None:
         f = self.f
@@ -119,9 +119,9 @@ class Rows:
             f.store(b, self.at(x, index))
             f.store(a, self.at(y, index))
 
-        self._each(count, step)
+        self.each(count, step)
 
-    def _each(self, count: Operand, step: Callable[[Type, Value], None]) -> None:
+    def each(self, count: Operand, step: Callable[[Type, Value], None]) -> None:
         """`step` for whole vectors of elements, then for each remaining element."""
         f = self.f
         count = count if isinstance(count, Value) else f.const(I64, count)
