@@ -93,6 +93,20 @@ def test_patterns(dtype: DType, kind: str) -> None:
     assert_exact(graph_of([x], 1, False), [x])
 
 
+@pytest.mark.parametrize("dtype", [DType.F64, DType.I64, DType.U64], ids=str)
+def test_keys_of_64_bits(dtype: DType) -> None:
+    """Keys whose upper halves are equal, near keys, and both at the ends of the range."""
+    n = 3000
+    near, lower = (RANDOM.integers(0, most, n, np.uint64) for most in (50, 1 << 32))
+    upper = RANDOM.integers(0, 4, n, np.uint64) << np.uint64(40)
+    bits = [near, near + np.uint64((1 << 63) - 60), upper + near, upper * 2 + near * 7, upper + lower]
+    arrays = [x.view(dtype.numpy)[None] for x in bits]
+    for descending in (False, True):
+        assert_exact(graph_of(arrays, 1, descending), arrays)
+    long = np.tile(bits[3], 14).view(dtype.numpy)[None]
+    assert_exact(graph_of([long], 1, False), [long])
+
+
 def test_several_operands_are_sorted_by_the_first() -> None:
     key, others = varied((4, 300), DType.F32), [varied((4, 300), d) for d in (DType.F64, DType.I8, DType.F16)]
     b = CoreBuilder("several")

@@ -60,8 +60,9 @@ class _Plan:
         first = rows.length if isinstance(op, Sort) or op.count is None else op.count
         is_shared = rows.count < target.threads and rows.length >= _LONG
         parts = 1 << (target.threads - 1).bit_length() if is_shared else 1
-        if kind == "order" and x.dtype.bits <= 32 and first * _TOP * parts <= rows.length:
+        if kind == "order" and first * _TOP * parts <= rows.length:
             kind = "top"
+            parts = 1 if x.dtype.bits == 64 else parts  # a merge could drop one of equal upper halves
         if rows.length >= 1 << 32:
             raise NotImplementedError(f"rows of {rows.length} elements are not sorted: positions have 32 bits")
         return _Plan(kind, x.dtype, rows, first, op.descending, parts, target)

@@ -18,12 +18,13 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..routines.rows import kernel_function
-from ..types import I32, I64, PTR, Type
+from ..types import I1, I32, I64, PTR, Type
 from .keys import Keys, loaded_keys
+from .lanes import greatest
 from .merge import merge_runs, split_merge
 from .partition import padding, sort_words
 from .ties import sort_ties
-from .top import select_top
+from .top import Part, Selection
 
 Kind = Literal["values", "order", "top"]
 
@@ -70,6 +71,7 @@ class RowLaunch:
         self.n = Numbers(*loaded)
         self.work = f.load(f.gep(f.args[0], 2 + count, I64), PTR)
         self.more = [f.load(f.gep(f.args[0], 3 + count + i, I64), I64) for i in range(more)]
+        self.least, self.is_near = f.const(I64, 0), f.const(I1, 0)
         self.keys: Keys = loaded_keys(f, (loaded[-3], loaded[-2], loaded[-1]), self.element)
 
     def first_of(self, row: Value, length: Operand) -> Value:
@@ -95,14 +97,38 @@ class RowLaunch:
 
     def words(self, bits: Value, position: Value) -> Value:
         """The words of elements at `position` and after it."""
-        f, lanes = self.f, bits.type.lanes
-        keys = self.keys.keys(f, bits, equal_zeros=self.kind != "values")
-        wide = f.convert(keys, self.word.element)
+        f = self.f
         if self.kind == "values":
-            return wide
-        type = self.word.with_lanes(lanes)
-        upper = f.shl(wide, 32) if self.bits <= 32 else wide & (-1 << 32)
-        return upper | (f.splat(position, type) + f.iota(type))
+            return f.convert(self.keys.keys(f, bits, equal_zeros=False), self.word.element)
+        type = self.word.with_lanes(bits.type.lanes)
+        return f.shl(self.uppers(bits), 32) | (f.splat(position, type) + f.iota(type))
+
+    def uppers(self, bits: Value) -> Value:
+        """The upper halves of words, as i64: keys of up to 32 bits, the distances of 64-bit keys from the least one of
+        the row if these have 32 bits, else the upper halves of keys."""
+        f = self.f
+        keys = self.keys.keys(f, bits, equal_zeros=True)
+        if self.bits <= 32:
+            return f.convert(keys, "i64")
+        type, halves = keys.type, f.ashr(keys, 32)
+        return f.select(self.is_near, keys - f.splat(self.least, type) - (1 << 31), halves)
+
+    def measure(self, start: Value) -> None:
+        """Find the least key of a row of 64-bit integers, and whether all are near it. Words of this row follow."""
+        if self.bits < 64 or self.kind == "values":
+            return
+        f, lanes = self.f, self.f.module.target.lanes(64)
+        length = f.mul(f.add(self.n.length, 0), f.convert(f.cmp("eq", self.n.negative, 0), "i64", signed=False))
+        full = self.contiguous(length, lanes)
+        bounds = [f.const(I64.with_lanes(lanes), n) for n in (greatest(I64), -greatest(I64) - 1)]
+        for begin, end, step in ((f.const(I64, 0), full, lanes), (full, length, 1)):
+            with f.carry_loop(begin, end, bounds, step) as loop:
+                place = f.gep(start, f.mul(loop.index, self.n.stride), I64)
+                keys = self.keys.keys(f, f.load(place, I64.with_lanes(step)), equal_zeros=True)
+                loop.next(f.smin(loop.values[0], keys), f.smax(loop.values[1], keys))
+            bounds = [f.reduce("smin", loop.results[0]), f.reduce("smax", loop.results[1])]
+        self.least = bounds[0]
+        self.is_near = f.cmp("ult", bounds[1] - bounds[0], 1 << 32) & f.cmp("gt", length, 0)
 
     def store_results(self, data: Value, row: Value, begin: Value, end: Value) -> None:
         """Store the results [begin, end) of a row, whose words are at `data`."""
@@ -135,13 +161,14 @@ def emit_rows(module: ModuleBuilder, symbol: str, kind: Kind, bits: int) -> None
         )
         data, scratch = (f.gep(launch.work, at, word) for at in (place, f.add(place, n.other)))
         start = f.gep(launch.x, launch.first_of(row, n.length), launch.element)
+        launch.measure(start)
         if kind == "values" and word.bits == bits:  # in the result, if its rows are contiguous
             in_place = is_whole & f.cmp("eq", n.stride, 1)
             data = f.select(in_place, f.gep(launch.result, f.mul(row, n.length), word), data)
         with f.when(f.cmp("gt", count, 0)):
             first = f.smin(count, n.kept)
             if kind == "top":
-                select_top(f, launch, sort, start, low, count, first, data, scratch)
+                Selection(f, launch, sort, Part(start, low, count, first, data, scratch)).emit()
             else:
                 launch.load_words(start, low, count, data)
                 f.call_void(sort, data, scratch, count, first)
@@ -197,6 +224,7 @@ def emit_ties(module: ModuleBuilder, symbol: str, kind: Kind, bits: int) -> None
         place = f.mul(f.mul(row, n.parts), f.add(n.room, padding(I64, module.target)))
         data, scratch = (f.gep(launch.work, f.add(place, distance), I64) for distance in launch.more)
         start = f.gep(launch.x, launch.first_of(row, n.length), launch.element)
+        launch.measure(start)
         length = f.add(n.length, 0)
         sort_ties(f, launch, sort, start, data, scratch, length)
         launch.store_results(data, row, f.const(I64, 0), f.smin(length, n.first))

@@ -19,7 +19,7 @@ def sort_ties(
     f: FunctionBuilder, launch: RowLaunch, sort: str, start: Value, data: Value, scratch: Value, count: Value
 ) -> None:
     """Let `count` words, sorted by the upper halves of their keys, be sorted by keys, then positions. Their upper
-    halves are undefined after that."""
+    halves are undefined after that. Words of near keys have no ties; see `RowLaunch.uppers`."""
 
     def upper(i: Value) -> Value:
         return f.ashr(f.load(f.gep(data, i, I64), I64), 32)
@@ -55,7 +55,7 @@ def sort_ties(
     def remains(i: Value) -> Value:
         return f.cmp("lt", i, count)
 
-    f.while_loop([f.const(I64, 0)], remains, sort_run)
+    f.while_loop([f.select(launch.is_near, count, 0)], remains, sort_run)
 
 
 def _sorted(f: FunctionBuilder, sort: str, run: Value, scratch: Value, size: Value) -> tuple[()]:
