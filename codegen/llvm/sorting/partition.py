@@ -12,7 +12,6 @@ from .merge import merge_runs
 from .network import sort_vectors
 
 _PARTS = 128  # on the stack: twice the partitions from a row to a network, as the smaller part is sorted first
-_VECTORS = 8  # that a network sorts; more registers are slower for each word, and to compile
 _SAMPLES = 3  # vectors of words whose median is the pivot
 
 
@@ -40,7 +39,7 @@ class _Quicksort:
 
     @staticmethod
     def of(module: ModuleBuilder, word: Type) -> _Quicksort:
-        return _Quicksort(module, word, vector_of(word, module.target), _VECTORS)
+        return _Quicksort(module, word, vector_of(word, module.target), module.target.vector_registers // 2)
 
     @property
     def short(self) -> int:
@@ -113,14 +112,10 @@ class _Quicksort:
             f.call_void(symbol, start, *others, size)
             return ()
 
-        half = f.fixed(self.short // 2)
-
         def short() -> tuple[()]:
-            f.branch(
-                f.cmp("le", size, half),
-                lambda: run(self._network(self.vectors // 2)),
-                lambda: run(self._network(self.vectors)),
-            )
+            fits = f.cmp("le", size, self.short // 2)
+            half, whole = (self._network(n) for n in (self.vectors // 2, self.vectors))
+            f.branch(fits, lambda: run(half), lambda: run(whole))
             return ()
 
         f.branch(f.cmp("le", size, self.short), short, lambda: run(self._merge_sort(), scratch))
