@@ -185,9 +185,12 @@ class _FunctionPullback:
     def __init__(self, function: Function, wrt: Sequence[int], inputs: int, results: Sequence[NDArray]) -> None:
         self.function, self.wrt, self.inputs = function, wrt, inputs
         self.types = [(r.shape, r.context, r.dtype) for r in results]
+        self.numpy = any([r._class is not None for r in results])
 
     def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
         dense = [zeros(*t) if c is None else c for c, t in zip(cotangents, self.types, strict=True)]
+        if self.numpy:
+            dense = [c.as_np_ndarray() for c in dense]
         gradients_of_inputs = self.function.backward(*dense)
         gradients = [gradients_of_inputs] if isinstance(gradients_of_inputs, NDArray) else list(gradients_of_inputs)
         if len(gradients) != self.inputs:

@@ -232,9 +232,10 @@ def moveaxis(F: Operators, a: Any, source: Any, destination: Any) -> Any:
 def flip(F: Operators, m: Any, axis: Any = None, out: Any = None) -> Any:
     """Reverses the elements along axes, by default all."""
     if axis is None:
-        axis = tuple(range(m.ndim))
+        flat = F("_npi_flip")(F("_np_reshape")(m, newshape=(-1,)), axis=(0,))
+        return F("reshape_like")(flat, m, out=out)
     axis = (axis,) if isinstance(axis, int) else tuple(axis)
-    return F("_npi_flip")(m, axis=axis, out=out) if axis else F("_np_copy")(m, out=out)
+    return F("_npi_flip")(m, axis=axis, out=out)
 
 
 @_public

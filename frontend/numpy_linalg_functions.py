@@ -34,8 +34,10 @@ def norm(F: Operators, x: Any, ord: Any = None, axis: Any = None, keepdims: bool
     if infinite:
         size = F("_npi_absolute")(x)
         return F("_np_min" if negative else "_np_max")(size, axis=axes, keepdims=keepdims)
-    if ord == "nuc" or (ord in ("fro", "f") and axes is not None and len(axes) == 1):
+    if axes is not None and ord in ("nuc", "fro", "f"):
         raise ValueError("Invalid norm order for vectors.")
+    if ord == "nuc":
+        return F("_npi_norm")(x, ord=2.0, axis=None, keepdims=keepdims, flag=2)
     flag = 1 if ord is None or ord in ("fro", "f") else -1
     order: Any = 2.0 if flag == 1 else ord
     return F("_npi_norm")(x, ord=float(order), axis=axes, keepdims=keepdims, flag=flag)

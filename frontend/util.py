@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import cache, wraps
 from typing import Any, TypeVar
 
@@ -109,6 +110,16 @@ class _NumpyShapeScope:
 def np_shape(active: bool = True) -> _NumpyShapeScope:
     """A scope with or without NumPy's shape semantics."""
     return _NumpyShapeScope(active)
+
+
+@contextmanager
+def legacy_shapes() -> Generator[None]:
+    """A scope without NumPy's shape semantics, in the NumPy mode too: 0 is an unknown extent."""
+    before, _shape_mode.active = _shape_mode.active, False
+    try:
+        yield
+    finally:
+        _shape_mode.active = before
 
 
 class _NumpyArrayScope:

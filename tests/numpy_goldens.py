@@ -9,16 +9,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import mxforge as mx
 import numpy as onp
 from mxforge import autograd, np, npx
 
 DATA = Path(__file__).resolve().parent / "data"
 sys.path.insert(0, str(DATA))
-from numpy_cases import variables  # noqa: E402  # pyright: ignore[reportMissingImports]
+from numpy_cases import variables as _variables  # noqa: E402  # pyright: ignore[reportMissingImports]
 
 FOLDER = DATA / "numpy"
 LIMITS = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-6}
+
+
+def variables(module: Any) -> dict[str, Any]:
+    """The arrays of the calls; see `numpy_cases.py`."""
+    return _variables(module)
 
 
 @cache
@@ -75,6 +79,3 @@ def gradients(call: str, expected: dict[str, Any]) -> dict[str, Any]:
 def used(call: str) -> list[str]:
     """The words of a call."""
     return re.findall(r"\b[a-z_]\w*\b", call)
-
-
-__all__ = ["mx", "recorded", "same", "variables"]

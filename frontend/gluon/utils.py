@@ -38,7 +38,8 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
     pairs = pairwise(bounds)
     if batch_axis == 0:
         return [data[lo:hi] for lo, hi in pairs]
-    return [data.slice_axis(axis=batch_axis, begin=lo, end=hi) for lo, hi in pairs]  # type: ignore[attr-defined]
+    before = (slice(None),) * batch_axis
+    return [data[(*before, slice(lo, hi))] for lo, hi in pairs]
 
 
 def split_and_load(
@@ -53,6 +54,7 @@ def split_and_load(
     """
     if not isinstance(data, NDArray):
         data = array(data, ctx=ctx_list[0])
+        data = data.as_np_ndarray() if is_np_array() else data
     if len(ctx_list) == 1:
         return [data.as_in_context(ctx_list[0])]
     pieces = split_data(data, len(ctx_list), batch_axis, even_split)
@@ -89,14 +91,17 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     if not arrays:
         raise AssertionError("clip_global_norm requires at least one array")
     ctx = arrays[0].context
-    flat = [array.tostype("default").reshape((-1,)) for array in arrays]
+    flat = [array.as_nd_ndarray().tostype("default").reshape((-1,)) for array in arrays]
     norm = sqrt(add_n(*[dot(x, x).as_in_context(ctx) for x in flat]))
     if check_isfinite and not isfinite(norm.asscalar()):
         warnings.warn("nan or inf is detected. Clipping results will be undefined.", UserWarning, stacklevel=2)
     scale = concat(max_norm / (norm + 1e-8), ones(1, ctx=ctx), dim=0).min()
     for gradient in arrays:
-        gradient *= scale.as_in_context(gradient.context)
-    return norm.asscalar() if check_isfinite else norm
+        plain = gradient.as_nd_ndarray()
+        plain *= scale.as_in_context(gradient.context)
+    if check_isfinite:
+        return norm.asscalar()
+    return norm.as_np_ndarray() if arrays[0]._class is not None else norm
 
 
 def _check_same_symbol_type(symbols: Sequence[Any]) -> type:
@@ -115,6 +120,15 @@ def _check_all_np_ndarrays(out: Any) -> None:
             "Block's output must be mx.np arrays or symbols in MXNet's NumPy mode. Found output type "
             f"{type(out)}: give the block arrays of mx.np, or call it outside of use_np, np_array and set_np"
         )
+
+
+def _as_np_ndarrays(out: Any) -> Any:
+    """The outputs of a layer of Gluon, with arrays and symbols as those of `mx.np`, without a copy."""
+    if isinstance(out, list | tuple):
+        return type(out)(map(_as_np_ndarrays, out))
+    if isinstance(out, NDArray | Symbol) and out._class is None and not getattr(out, "_is_sparse", False):
+        return out.as_np_ndarray()
+    return out
 
 
 class HookHandle:

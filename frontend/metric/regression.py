@@ -146,7 +146,7 @@ class Loss(EvalMetric):
 
     def update(self, _: Any, preds: Any) -> None:  # type: ignore[override]
         for pred in [preds] if isinstance(preds, NDArray) else preds:
-            self._add(pred.sum().asscalar(), pred.size)
+            self._add(pred.sum().item(), pred.size)
 
 
 @register

@@ -202,8 +202,15 @@ def grad(
             raise MXNetError(
                 f"Cannot differentiate with respect to the {i}-th variable because it is unreachable from the outputs."
             )
-    gradients = zip([by_variable[node] for node in nodes], listed, strict=True)
-    return [zeros_of(x._type(), x._context) if g is None else g for g, x in gradients]
+    gradients = [by_variable[node] for node in nodes]
+    return [_of_kind(x, g) for x, g in zip(listed, gradients, strict=True)]
+
+
+def _of_kind(variable: NDArray, gradient: NDArray | None) -> NDArray:
+    """A gradient as an array of the variable's class; zeros for None."""
+    if gradient is None:
+        gradient = zeros_of(variable._type(), variable._context)
+    return gradient if variable._class is None or gradient._is_sparse else gradient.as_np_ndarray()
 
 
 def _variable(array: Any, number: int) -> Variable:

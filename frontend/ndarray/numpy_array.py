@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from math import prod
 from operator import index as as_index
@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as onp
 
+from ...ir.dialects.mx.shapes import inferred
 from ...ir.types import DType
 from ..base import MXNetError
 from ..context import Context, usable
@@ -216,18 +217,19 @@ class ndarray(NDArray):
             shape: The extents, as one tuple or several arguments.
             order: "C", the only one.
         """
-        order = kwargs.pop("order", "C")
-        if order != "C":
-            raise NotImplementedError(f"only supports C-order, while received {order}")
-        named = kwargs.pop("newshape", kwargs.pop("shape", None))
-        if kwargs:
-            raise TypeError(f"'{next(iter(kwargs))}' is an invalid keyword argument for this function")
-        if not args and named is None:
-            raise TypeError("reshape() takes exactly 1 argument (0 given)")
-        shape = args if args else (named,)
+        shape = args if not kwargs else _shape_of(args, kwargs)
         if len(shape) == 1 and not isinstance(shape[0], int | onp.integer):
             shape = tuple(shape[0])
-        return self._view(_inferred(self._shape, tuple(map(as_index, shape))))  # type: ignore[return-value]
+        elif not shape:
+            raise TypeError("reshape() takes exactly 1 argument (0 given)")
+        for n in shape:
+            if n.__class__ is not int:
+                shape = tuple(map(as_index, shape))
+                break
+        try:
+            return self._view(inferred(self._shape, shape))  # type: ignore[return-value]
+        except ValueError as error:
+            raise MXNetError(f"reshape: {error}") from None
 
     def reshape_view(self, *shape: Any, **kwargs: Any) -> ndarray:
         """As `NDArray.reshape`, with its codes."""
@@ -275,29 +277,11 @@ class ndarray(NDArray):
 
     # --- arithmetic of one array --------------------------------------------------------------------------------------
 
-    def __neg__(self) -> ndarray:
-        return _np().negative(self)
-
     def __pos__(self) -> ndarray:
         return self
 
-    def __abs__(self) -> ndarray:
-        return _np().absolute(self)
-
-    def __invert__(self) -> ndarray:
-        return _np().bitwise_not(self)
-
     def __round__(self, n: int = 0) -> ndarray:
         return _np().around(self, decimals=n)
-
-    def __floor__(self) -> ndarray:
-        return _np().floor(self)
-
-    def __ceil__(self) -> ndarray:
-        return _np().ceil(self)
-
-    def __trunc__(self) -> ndarray:
-        return _np().trunc(self)
 
     # --- NumPy's protocols --------------------------------------------------------------------------------------------
 
@@ -333,13 +317,15 @@ def _array_text(array: ndarray, write: Callable[..., str]) -> str:
     return write(values)
 
 
-def _inferred(shape: tuple[int, ...], target: Sequence[int]) -> tuple[int, ...]:
-    from ...ir.dialects.mx.numpy_shape import inferred
-
-    try:
-        return inferred(shape, tuple(target))
-    except ValueError as error:
-        raise MXNetError(f"reshape: {error}") from None
+def _shape_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The shape among the arguments of `reshape`."""
+    order = kwargs.pop("order", "C")
+    if order != "C":
+        raise NotImplementedError(f"only supports C-order, while received {order}")
+    named = kwargs.pop("newshape", kwargs.pop("shape", None))
+    if kwargs:
+        raise TypeError(f"'{next(iter(kwargs))}' is an invalid keyword argument for this function")
+    return args if args or named is None else (named,)
 
 
 def _normalized(key: Any) -> Any:
@@ -375,9 +361,14 @@ def _method(text: str) -> Callable[..., Any]:
     pairs = [argument.partition("=") for argument in listed.split(",") if argument]
     order = [own or shown for shown, _, own in pairs]
     renamed = {shown: own for shown, _, own in pairs if own}
+    function: Any = None
 
     def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
-        function = getattr(_np(), name)
+        nonlocal function
+        if function is None:
+            function = getattr(_np(), name)
+            if not order:
+                setattr(ndarray, name, function)
         if not args and not renamed:
             return function(self, **kwargs)
         if len(args) > len(order):
@@ -387,6 +378,17 @@ def _method(text: str) -> Callable[..., Any]:
 
     method.__name__, method.__qualname__ = name, f"ndarray.{name}"
     method.__doc__ = f"`np.{name}` of this array; see there for the arguments."
+    return method
+
+
+def _unary(python: str, name: str) -> Callable[[ndarray], ndarray]:
+    """A method without arguments that is the function `np.NAME`, which replaces it at the first call."""
+
+    def method(self: ndarray) -> ndarray:
+        function = getattr(_np(), name)
+        setattr(ndarray, python, function)
+        return function(self)
+
     return method
 
 
@@ -409,6 +411,16 @@ def _legacy(name: str) -> Callable[..., Any]:
     return method
 
 
+_UNARY = {
+    "neg": "negative",
+    "abs": "absolute",
+    "invert": "bitwise_not",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+}
+for _python, _name in _UNARY.items():
+    setattr(ndarray, f"__{_python}__", _unary(f"__{_python}__", _name))
 for _text in _METHODS:
     setattr(ndarray, _text.partition(":")[0], _method(_text))
 for _name in _EXTENSIONS:

@@ -106,7 +106,7 @@ _Symbol.__module__ = "mxforge.symbol.numpy"
 
 def _part(symbol: _Symbol, key: Any) -> Any:
     """The part that integers and slices select, as the operators that MXNet makes."""
-    if isinstance(key, integer_types):
+    if isinstance(key, integer_types) and not isinstance(key, bool):
         if key == -1:
             sliced = _internal("_npi_slice", symbol, begin=[-1], end=[None])
         else:
@@ -117,7 +117,14 @@ def _part(symbol: _Symbol, key: Any) -> Any:
             raise ValueError("slice step cannot be zero")
         if key == slice(None):
             return symbol
+        if key.start is None or key.stop is None:
+            return _internal("_npi_slice", symbol, begin=(key.start,), end=(key.stop,), step=(key.step,))
         return _internal("_npi_slice", symbol, begin=key.start, end=key.stop, step=key.step)
+    return _part_by_axes(symbol, key)
+
+
+def _part_by_axes(symbol: _Symbol, key: Any) -> Any:
+    """The part that a tuple of integers and slices selects."""
     if not isinstance(key, tuple):
         raise NotImplementedError(f"symbols are indexed by integers, slices and tuples of them, not {key!r}")
     begin: list[Any] = []

@@ -20,7 +20,7 @@ def numpy_mode() -> Iterator[None]:
 
 
 def test_both_kinds_of_arrays_share_storage_and_tape() -> None:
-    x = nd.array([1, 2])
+    x: Any = nd.array([1, 2])
     y = x.as_np_ndarray()
     assert type(y) is np.ndarray and isinstance(y, nd.NDArray) and y.as_nd_ndarray() is not y
     y[0] = 5

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from grouped import grouped
-from mxforge import np, util
+from mxforge import gluon, np, util
 from mxforge.ir.promotion import promoted
 from mxforge.ir.types import DType
-from numpy_goldens import FOLDER, evaluated, gradients, recorded, same, variables
+from numpy_goldens import FOLDER, evaluated, gradients, recorded, same, used, variables
 
 RESULTS = {
     "np.prod(none)": "MXNet returns 0, which is no product of nothing",
@@ -71,6 +71,50 @@ def test_gradients_are_the_recorded_ones(call: dict[str, Any]) -> None:
     slopes = gradients(call["call"], call["gradients"])
     for name, expected in call["gradients"].items():
         same(slopes[name], expected, f"{call['call']} by {name}")
+
+
+ON_ARRAYS_ALONE = frozenset(
+    """
+    argwhere array broadcast_arrays choose compress corrcoef correlate cov delete extract flatnonzero i0 in1d interp
+    intersect1d isclose isin ix_ lexsort meshgrid ndim partition piecewise polyadd real resize rollaxis searchsorted
+    select setdiff1d setxor1d shape take_along_axis tril_indices_from union1d vander
+    """.split()
+)
+"""Functions that symbols do not have, as in MXNet, and attributes of arrays."""
+
+OTHERWISE = ("x[", "cube[", "one[", "np.where(mask)", "np.nonzero", "np.insert(row, idx", "np.unravel_index")
+OTHERWISE += ("np.diag_indices_from", "np.linalg.det", "np.linalg.slogdet")
+"""Parts of calls whose result symbols have in another form, or whose keys symbols do not have."""
+
+
+class Traced(gluon.HybridBlock):
+    """A call as a block."""
+
+    def __init__(self, call: str, names: list[str]) -> None:
+        super().__init__()
+        self.call, self.names = call, names
+
+    def hybrid_forward(self, F: Any, *arrays: Any) -> Any:  # type: ignore[override]
+        result = eval(self.call, {"np": F.np, "npx": F.npx, **dict(zip(self.names, arrays, strict=True))})
+        return list(result) if isinstance(result, tuple) else result
+
+
+def is_traced(call: dict[str, Any]) -> bool:
+    """True for a call of arrays whose result is one array or several."""
+    words = set(used(call["call"]))
+    has_arrays = isinstance(call["result"], list) or (isinstance(call["result"], dict) and "shape" in call["result"])
+    listed = words & ON_ARRAYS_ALONE or any(part in call["call"] for part in OTHERWISE)
+    return bool(has_arrays and words & set(variables(np)) and not listed)
+
+
+@pytest.mark.filterwarnings("ignore:The .* input to HybridBlock is not used")  # letters of einsum name arrays too
+@grouped("call", filter(is_traced, CALLS), by=group, ids=text)
+def test_hybridized_blocks_give_the_recorded_results(call: dict[str, Any]) -> None:
+    arrays = variables(np)
+    names = [name for name in dict.fromkeys(used(call["call"])) if name in arrays]
+    block = Traced(call["call"], names)
+    block.hybridize()
+    same(block(*[arrays[name] for name in names]), call["result"], call["call"])
 
 
 def test_differences_are_recorded_calls() -> None:

@@ -15,6 +15,7 @@ from ... import ndarray as nd
 from ...ndarray.array_classes import empty_array
 from ...tracebacks import api_boundary
 from ...util import is_np_array, is_np_shape, set_np
+from ..structure import is_numpy, operators_for
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from .workers.pool import WorkerPool
 from .workers.seeds import EpochSeeds
@@ -41,7 +42,8 @@ def _batch(data: Any, ctx: context.Context | None) -> Any:
     if isinstance(data[0], tuple):
         return [_batch(parts, ctx) for parts in _transposed(data)]
     values = np.asarray(data)
-    return nd.array(values, dtype=values.dtype, ctx=ctx)
+    batch = nd.array(values, dtype=values.dtype, ctx=ctx)
+    return batch.as_np_ndarray() if is_np_array() else batch
 
 
 def _transposed(samples: Any) -> Any:
@@ -56,19 +58,20 @@ def _stack(arrays: Any, ctx: context.Context | None) -> nd.NDArray:
     """The arrays along a new first axis. MXNetError if their shapes or dtypes differ."""
     first = arrays[0]
     if autograd.is_recording() or not all(_is_alike(array, first) for array in arrays):
-        stacked = nd.stack(*arrays)
+        stacked = operators_for(is_numpy(first), False).stack(*arrays)
         return stacked if ctx is None else stacked.as_in_context(ctx)
     shape = (len(arrays), *first.shape)
     batch = empty_array(shape, first._dtype, first.context) if ctx is None else shared_array(shape, first._dtype)
     memory = batch._memory()
     for position, array in enumerate(arrays):  # as fast as a compiled program, which each number of samples would need
         memory[position] = array._memory()
-    return batch
+    return batch.as_np_ndarray() if is_numpy(first) else batch
 
 
 def _is_alike(array: Any, first: Any) -> bool:
     """True for dense arrays of one shape and dtype in the host's memory."""
-    return type(array) is nd.NDArray and array._on_host and array._type() == first._type()
+    is_dense = type(array) is nd.NDArray or is_numpy(array)
+    return is_dense and type(array) is type(first) and array._on_host and array._type() == first._type()
 
 
 def _as_in_context(data: Any, ctx: context.Context) -> Any:

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any, ClassVar, TypeVar
 
 from ... import symbol
-from ...util import np_shape
+from ...util import legacy_shapes
 from ..hybrid_block import HybridBlock
 from .activations import Activation
 
@@ -34,7 +34,7 @@ def _sizes(value: Sizes, dimensions: int, what: str) -> tuple[int, ...]:
 def _infer_weight_shape(op_name: str, data_shape: tuple[int, ...], kwargs: Mapping[str, Any]) -> list[tuple[int, ...]]:
     """The shapes of an operator's arguments, data first, inferred from the data's shape. An unknown extent is 0."""
     used = getattr(symbol, op_name)(symbol.var("data", shape=data_shape), name="shapes", **kwargs)
-    with np_shape(False):
+    with legacy_shapes():
         return used.infer_shape_partial()[0]
 
 

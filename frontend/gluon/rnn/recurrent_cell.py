@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ... import ndarray
+from ...util import is_np_array
 from ..hybrid_block import HybridBlock
 from ..nn.activations import LeakyReLU
 from ..plain_block import Block
+from ..utils import _as_np_ndarrays
 from .sequences import _format_sequence, _get_begin_state, _mask_sequence_variable_length
 
 States = list[Any]
@@ -53,7 +55,7 @@ class RecurrentCell(Block):
             self._init_counter += 1
             options = {**(info or {}), **kwargs}
             states.append(func(name=f"{self._prefix}begin_state_{self._init_counter}", **options))
-        return states
+        return _as_np_ndarrays(states) if is_np_array() else states
 
     def unroll(
         self,

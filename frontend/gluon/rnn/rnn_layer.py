@@ -9,6 +9,7 @@ from typing import Any
 from ... import ndarray, symbol
 from ...ndarray import NDArray
 from ...symbol import Symbol
+from ...util import is_np_array, is_np_shape
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 from .basic_cells import GRUCell, LSTMCell, RNNCell
@@ -147,7 +148,8 @@ class _RNNLayer(HybridBlock):
                 options.pop("__layout__")
             else:
                 options["name"] = f"{self.prefix}h0_{i}"
-            states.append(func(**options))
+            state = func(**options)
+            states.append(state.as_np_ndarray() if is_np_array() and isinstance(state, NDArray) else state)
         return states
 
     # --- calls ------------------------------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ class _RNNLayer(HybridBlock):
             batch = inputs.shape[self._layout.find("N")]
             states = self.begin_state(batch, ctx=inputs.context, dtype=inputs.dtype)
         elif states is None:
-            states = self.begin_state(0, func=symbol.zeros)
+            states = self.begin_state(-1 if is_np_shape() else 0, func=symbol.zeros)
         if isinstance(states, NDArray | Symbol):
             states = [states]
         if self._use_sequence_length:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import ndarray, symbol
 from ...ndarray import NDArray
 from ...symbol import Symbol
+from ...util import is_np_shape
 from ..parameter import tensor_types
+from ..structure import is_numpy, operators_for
 
 
 def as_list(value: Any) -> list[Any]:
@@ -31,20 +32,19 @@ def _format_sequence(
     axis = layout.find("T")
     in_axis = axis if in_layout is None else in_layout.find("T")
     batch = 0
+    first = inputs[0] if isinstance(inputs, list | tuple) else inputs
+    F: Any = operators_for(is_numpy(first), isinstance(first, Symbol))
     if isinstance(inputs, Symbol):
-        F: Any = symbol
         if merge is False:
             inputs = _split_symbol(inputs, in_axis, length)
     elif isinstance(inputs, NDArray):
-        F = ndarray
         batch = inputs.shape[layout.find("N")]
         if merge is False:
             inputs = _split_array(inputs, in_axis, length)
     else:
         if length is not None and len(inputs) != length:
             raise AssertionError(f"unroll over {length} steps requires {length} inputs, not {len(inputs)}")
-        F = symbol if isinstance(inputs[0], Symbol) else ndarray
-        batch = 0 if F is symbol else inputs[0].shape[0]
+        batch = 0 if isinstance(first, Symbol) else inputs[0].shape[0]
         if merge is True:
             inputs = F.stack(*inputs, axis=axis)
             in_axis = axis
@@ -59,7 +59,8 @@ def _split_symbol(inputs: Symbol, axis: int, length: int | None) -> list[Symbol]
             "unroll doesn't allow grouped symbol as input. Please convert to list with list(inputs) first or let "
             "unroll handle splitting."
         )
-    return list(symbol.split(inputs, axis=axis, num_outputs=length, squeeze_axis=1))  # type: ignore[attr-defined]
+    F: Any = operators_for(is_numpy(inputs), True)
+    return list(F.split(inputs, axis=axis, num_outputs=length, squeeze_axis=1))
 
 
 def _split_array(inputs: NDArray, axis: int, length: int | None) -> list[NDArray]:
@@ -69,16 +70,19 @@ def _split_array(inputs: NDArray, axis: int, length: int | None) -> list[NDArray
             f"unroll over {length} steps requires {length} steps in axis {axis} of inputs, not {steps} as in "
             f"{inputs.shape}"
         )
-    return as_list(ndarray.split(inputs, axis=axis, num_outputs=steps, squeeze_axis=1))  # type: ignore[attr-defined]
+    F: Any = operators_for(is_numpy(inputs), False)
+    return as_list(F.split(inputs, axis=axis, num_outputs=steps, squeeze_axis=1))
 
 
 def _get_begin_state(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_size: int) -> Any:
     """`begin_state`, or zeros on the context of the inputs if it is None."""
     if begin_state is not None:
         return begin_state
-    if F is not ndarray:
-        return cell.begin_state(func=F.zeros, batch_size=batch_size)
-    with inputs.context if isinstance(inputs, NDArray) else inputs[0].context:
+    first = inputs if isinstance(inputs, NDArray | Symbol) else inputs[0]
+    if isinstance(first, Symbol):
+        unknown = -1 if is_np_shape() and not batch_size else batch_size
+        return cell.begin_state(func=F.zeros, batch_size=unknown)
+    with first.context:
         return cell.begin_state(func=F.zeros, batch_size=batch_size)
 
 
@@ -100,10 +104,11 @@ def _reverse_sequences(sequences: Sequence[Any], unroll_step: int, valid_length:
     """The steps in reverse order. With `valid_length`, only the valid steps of each sequence are reversed."""
     if valid_length is None:
         return list(reversed(sequences))
-    F: Any = symbol if isinstance(sequences[0], Symbol) else ndarray
+    is_symbol = isinstance(sequences[0], Symbol)
+    F: Any = operators_for(is_numpy(sequences[0]), is_symbol)
     reversed_sequences = F.SequenceReverse(
         F.stack(*sequences, axis=0), sequence_length=valid_length, use_sequence_length=True
     )
-    if unroll_step > 1 or F is symbol:
+    if unroll_step > 1 or is_symbol:
         return as_list(F.split(reversed_sequences, axis=0, num_outputs=unroll_step, squeeze_axis=True))
     return [reversed_sequences[0]]

@@ -343,7 +343,8 @@ class Norm(Operator):
     flag: Int = -1
 
     def effects(self) -> frozenset[Effect]:
-        return frozenset({Effect.PYTHON}) if self.flag in (0, 2) else frozenset()
+        spectral = self.flag in (0, 2) or (self.flag == -1 and self.axis is None and self.ord in (2, -2))
+        return frozenset({Effect.PYTHON}) if spectral else frozenset()
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         if inputs[0] is not None:
@@ -355,6 +356,8 @@ class Norm(Operator):
             raise TypeError(f"is defined on floats, got {x.type.dtype.full_name}")
         axes = axes_of(self.axis, x.type.rank)
         shape = without(x.type.shape, axes, self.keepdims)
+        if self.axis is None and self.flag == -1 and x.type.rank == 2 and self.ord in (1, -1, 2, -2):
+            return b.reshape(self._of_matrix(b, x), shape)
         if self.flag in (0, 2):
             values = singular_values(b, x, axes)
             last = (values.type.rank - 1,)
@@ -365,6 +368,12 @@ class Norm(Operator):
             raise ValueError("Invalid norm order for matrices.")
         order = 2.0 if self.flag in (-2, 1) or self.ord is None else self.ord
         return b.reshape(vector_norm(b, x, axes, order), shape)
+
+    def _of_matrix(self, b: MxBuilder, x: Value) -> Value:
+        """The norm of one matrix, of the order 1, -1, 2 or -2."""
+        order = self.ord or 2.0
+        sizes = b.sum(b.abs(x), (0,)) if abs(order) == 1 else singular_values(b, x, (0, 1))
+        return (b.max if order > 0 else b.min)(sizes, (0,))
 
 
 def vector_norm(b: MxBuilder, x: Value, axes: tuple[int, ...], order: float) -> Value:

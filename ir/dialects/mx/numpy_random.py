@@ -6,7 +6,7 @@ Their gradients by the parameters are those of the draws as functions of the par
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...graph import Value
 from ...types import DType, Shape
@@ -115,8 +115,8 @@ class Distribution(Operator):
 
     inputs = ("input1?", "input2?")
     own_dtypes = frozenset(("input1", "input2"))
-    names: tuple[str, ...] = ()
-    batched = False
+    names: ClassVar[tuple[str, ...]] = ()
+    batched: ClassVar[bool] = False
 
     def has_input(self, name: str) -> bool:
         return sum(getattr(self, n) is None for n in type(self).names) >= int(name[-1])

@@ -9,21 +9,20 @@ from ...graph import Value
 from ...types import Shape
 from .operator import Elementwise, Operator, operator
 from .parameters import Bool, Int, Ints, OptionalInts, Text
-from .shapes import PartialShape, distinct_axes, normalize_axis, unify_at, unify_permuted
+from .shapes import (
+    UNKNOWN,
+    PartialShape,
+    distinct_axes,
+    either,
+    inferred,
+    is_known,
+    normalize_axis,
+    unify_at,
+    unify_permuted,
+)
 
 if TYPE_CHECKING:
     from .builder import MxBuilder
-
-
-def inferred(shape: Shape, target: Shape) -> Shape:
-    """The shape `target`, with an extent -1 inferred from the number of elements. ValueError if it does not fit."""
-    size, known = prod(shape), prod(n for n in target if n != -1)
-    if any(n < -1 for n in target) or target.count(-1) > 1:
-        raise ValueError(f"the new shape {target} must have at most one negative extent, which is -1")
-    fits = (known != 0 and size % known == 0) if -1 in target else size == known
-    if not fits:
-        raise ValueError(f"cannot reshape array of size {size} into shape {target}")
-    return tuple([size // known if n == -1 else n for n in target])
 
 
 class _OfArray(Operator):
@@ -51,8 +50,12 @@ class Reshape(_OfArray):
     order: Text = "C"
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        data, out = inputs[0], outputs[0]
         if -1 not in self.newshape:
             unify_at(outputs, 0, self.newshape)
+        if data is not None and is_known(out) and data.count(UNKNOWN) == 1:
+            rest = prod(n for n in data if n is not UNKNOWN)
+            inputs[0] = tuple(either(n, prod(out) // rest if rest else UNKNOWN) for n in data)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.reshape(inputs[0], inferred(inputs[0].type.shape, self.newshape))

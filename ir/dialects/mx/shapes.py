@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from math import prod
 from typing import Final, TypeGuard, TypeVar
 
 from ...types import Shape
@@ -194,3 +195,17 @@ def distinct_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
 def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     """Axes counted from the front, sorted, without duplicates."""
     return tuple(sorted({normalize_axis(a, rank) for a in axes}))
+
+
+def inferred(shape: Shape, target: Shape) -> Shape:
+    """The shape `target`, with an extent -1 inferred from the number of elements. ValueError if it does not fit."""
+    size = prod(shape)
+    if prod(target) == size and min(target, default=0) >= 0:
+        return target
+    known = prod(n for n in target if n != -1)
+    if any(n < -1 for n in target) or target.count(-1) > 1:
+        raise ValueError(f"the new shape {target} must have at most one negative extent, which is -1")
+    fits = (known != 0 and size % known == 0) if -1 in target else size == known
+    if not fits:
+        raise ValueError(f"cannot reshape array of size {size} into shape {target}")
+    return tuple([size // known if n == -1 else n for n in target])

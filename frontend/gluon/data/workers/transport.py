@@ -21,7 +21,7 @@ from .....ir.types import DType
 from .....runtime.storage import Storage, as_numpy
 from ....context import cpu_shared
 from ....ndarray import NDArray
-from ....ndarray.array_classes import array_at, empty_array
+from ....ndarray.array_classes import array_at, array_class, empty_array, is_numpy
 from .memory import Arena, BlockStorage
 
 _SMALL = 1 << 16
@@ -87,15 +87,15 @@ class _BatchPickler(pickle.Pickler):
         self._arena = arena
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is not NDArray or not obj._on_host:
+        if not (type(obj) is NDArray or is_numpy(obj)) or not obj._on_host:
             return NotImplemented
         nbytes = obj._nbytes()
         if nbytes < _SMALL:
-            return _array_of_bytes, (obj._memory().tobytes(), obj._shape, obj._dtype.value)
+            return _array_of_bytes, (obj._memory().tobytes(), obj._shape, obj._dtype.value, is_numpy(obj))
         storage = obj._storage
         if not isinstance(storage, BlockStorage) or storage.nbytes != nbytes:
             storage = _copied(obj._memory(), self._arena)
-        return _array_in_block, (storage, obj._shape, obj._dtype.value)
+        return _array_in_block, (storage, obj._shape, obj._dtype.value, is_numpy(obj))
 
     def persistent_id(self, obj: Any) -> int | None:
         """The position of a storage in `arrays`; None for other objects."""
@@ -130,11 +130,12 @@ def _copied(content: memoryview | np.ndarray, arena: Arena) -> BlockStorage:
     return storage
 
 
-def _array_of_bytes(content: bytes, shape: tuple[int, ...], dtype: str) -> NDArray:
-    array = empty_array(shape, DType(dtype), cpu_shared())
+def _array_of_bytes(content: bytes, shape: tuple[int, ...], dtype: str, numpy: bool) -> NDArray:
+    array = empty_array(shape, DType(dtype), cpu_shared(), array_class("numpy" if numpy else "default"))
     array._write(np.frombuffer(content, array._memory().dtype).reshape(shape))
     return array
 
 
-def _array_in_block(storage: Storage, shape: tuple[int, ...], dtype: str) -> NDArray:
-    return array_at(storage, storage.address, shape, DType(dtype), cpu_shared())
+def _array_in_block(storage: Storage, shape: tuple[int, ...], dtype: str, numpy: bool) -> NDArray:
+    cls = array_class("numpy" if numpy else "default")
+    return array_at(storage, storage.address, shape, DType(dtype), cpu_shared(), cls)
