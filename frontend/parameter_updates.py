@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from . import kvstore as kvs
+from .kvstore.kvstore import is_shared
 from .ndarray import NDArray
 
 _LARGE = 16 << 20  # parameters with more elements are not updated by a local store, which then only sums gradients
@@ -56,7 +57,8 @@ def _initialize_kvstore(
 ) -> None:
     """Initialize a store with the parameters; if it updates dense parameters, broadcast its values to the devices."""
     for name, arrays in zip(param_names, param_arrays, strict=False):
-        if not update_on_kvstore or arg_params[name].stype != "default":
+        begins_with_store = update_on_kvstore or is_shared(kvstore)  # workers begin with equal values
+        if not begins_with_store or arg_params[name].stype != "default":
             kvstore.init(name, arg_params[name])
         else:
             kvstore.broadcast(name, arg_params[name], out=arrays)
@@ -66,7 +68,7 @@ def exchange(kvstore: Any, pushed: Sequence[tuple[Any, list[NDArray], list[NDArr
     """Push dense gradients, and pull their sums or the updated parameters. `pushed` has (key, gradients, arrays that
     receive the values). A store of this package updates all parameters in one call, others get one call for each.
     """
-    if type(kvstore) is kvs.KVStore and pushed:
+    if isinstance(kvstore, kvs.KVStore) and pushed:
         keys, grads, out = (list(part) for part in zip(*pushed, strict=True))
         kvstore.pushpull(keys, grads, out=out)
         return

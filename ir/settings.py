@@ -27,6 +27,7 @@ class Settings:
     tuning: Path | None = None  # file of tuned schedules; off: use none, not even those of the disk cache
     compile_processes: int = 0  # compile kernels for GPUs; 0: one for each core, 1: none but this process
     matmul: str = ""  # float32, tf32, bf16x3 or exact: how GPUs multiply float32 numbers; see ir/precision.py
+    communication_seconds: int = 600  # how long a worker waits for the others before it raises an error
     quiet: bool = False  # print no line while a compilation takes longer than a second
     num_threads: int = 0  # threads of the pool; 0: OMP_NUM_THREADS, else the cores available to this process
     cache: bool = True  # keep compiled code on disk

@@ -30,27 +30,64 @@ class CommunicationError(RuntimeError):
 
 
 class Communicator(Protocol):
-    """A member of a group."""
+    """A member of a group. Each method is a collective: all members call the same methods in the same order, from one
+    thread each. CommunicationError if a member does not come in time, or comes with other arguments."""
 
     @property
     def size(self) -> int:
         """The number of members."""
         ...
 
+    @property
+    def rank(self) -> int:
+        """The number of this member, from 0 on."""
+        ...
+
     def all_reduce(self, operation: str, values: Array) -> Array:
-        """The combination of the values of all members by one of `REDUCTIONS` (`ir/steps.py`); all get the same bits.
-        CommunicationError if a member does not come, or comes with another operation, dtype or shape."""
+        """The combination of the values of all members by one of `REDUCTIONS` (`ir/steps.py`); all get the same
+        bits."""
+        ...
+
+    def broadcast(self, values: Array, root: int = 0) -> Array:
+        """The values of the member `root`; all members pass arrays of one dtype and shape."""
+        ...
+
+    def all_gather(self, values: Array) -> list[Array]:
+        """The values of all members, by rank: arrays of one dtype, which differ in their first extent at most."""
+        ...
+
+    def barrier(self) -> None:
+        """Return when all members have called it."""
+        ...
+
+    def on_this_machine(self) -> tuple[int, int]:
+        """The number of this member among those on its machine, and how many they are."""
         ...
 
 
 class Alone:
     """The only member of a group."""
 
-    size = 1
+    size, rank = 1, 0
 
     def all_reduce(self, operation: str, values: Array) -> Array:
         """See `Communicator`."""
         return values
+
+    def broadcast(self, values: Array, root: int = 0) -> Array:
+        """See `Communicator`."""
+        return values
+
+    def all_gather(self, values: Array) -> list[Array]:
+        """See `Communicator`."""
+        return [values]
+
+    def barrier(self) -> None:
+        """See `Communicator`."""
+
+    def on_this_machine(self) -> tuple[int, int]:
+        """See `Communicator`."""
+        return 0, 1
 
 
 class ThreadGroup:
@@ -65,17 +102,16 @@ class ThreadGroup:
         """The member with this number."""
         return _Member(self, rank)
 
-    def all_reduce(self, rank: int, operation: str, values: Array) -> Array:
-        """See `Communicator`; called by each member."""
-        self._parts[rank] = operation, values
+    def exchange(self, rank: int, collective: str, values: Array) -> list[Array]:
+        """The values of all members, which all call the same collective. Called by each member."""
+        self._parts[rank] = collective, values.copy()  # a member changes its values before the others have read them
         self._wait()
         parts = [part for part in self._parts if part is not None]
-        collectives = {f"{name} of {array.dtype} {array.shape}" for name, array in parts}
-        combined = _REDUCE[operation]([array for _, array in parts]) if len(collectives) == 1 else None
-        self._wait()  # no member changes its values before all have read them
-        if combined is None:
+        self._wait()
+        collectives = {name for name, _ in parts}
+        if len(collectives) > 1:
             raise CommunicationError(f"members take different collectives: {', '.join(sorted(collectives))}")
-        return combined.astype(values.dtype, copy=False)
+        return [array for _, array in parts]
 
     @property
     def size(self) -> int:
@@ -94,7 +130,20 @@ class _Member:
         self.size = group.size
 
     def all_reduce(self, operation: str, values: Array) -> Array:
-        return self.group.all_reduce(self.rank, operation, values)
+        parts = self.group.exchange(self.rank, f"{operation} of {values.dtype} {values.shape}", values)
+        return _REDUCE[operation](parts).astype(values.dtype, copy=False)
+
+    def broadcast(self, values: Array, root: int = 0) -> Array:
+        return self.group.exchange(self.rank, f"broadcast {root} of {values.dtype} {values.shape}", values)[root]
+
+    def all_gather(self, values: Array) -> list[Array]:
+        return self.group.exchange(self.rank, f"gathering of {values.dtype} (..., {values.shape[1:]})", values)
+
+    def barrier(self) -> None:
+        self.group.exchange(self.rank, "barrier", np.empty(0))
+
+    def on_this_machine(self) -> tuple[int, int]:
+        return self.rank, self.size
 
 
 class _Current(threading.local):

@@ -56,6 +56,11 @@ examples:
   mxforge exec -m pytest tests/test_model.py
   mxforge exec -c "import mxnet as mx; print(mx.nd.ones((2, 3)))"
 """
+_LAUNCH_EXAMPLES = """\
+examples:
+  mxforge launch -n 4 python train.py --kv-store dist_sync
+  mxforge launch -n 16 --hostfile hosts --restarts 3 train.py
+"""
 _HELP_EXAMPLES = """\
 examples:
   mxforge help
@@ -338,6 +343,22 @@ def _fill_exec(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...", help=text)
 
 
+def _fill_launch(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-n", "--num-workers", type=positive, required=True, metavar="N", help="number of processes")
+    add("-H", "--hostfile", metavar="FILE", help="hosts, one on each line (default: this machine)")
+    text = "start the program again after a failure, at most K times; it continues from its own checkpoint"
+    add("--restarts", type=natural, default=0, metavar="K", help=text)
+    text = "set a variable in all processes"
+    add("--env", "--env-worker", action="append", default=[], metavar="NAME:VALUE", help=text)
+    launchers = ("local", "ssh", "mpi", "sge", "yarn")
+    add("--launcher", choices=launchers, default="mpi", help="accepted for MXNet's launch.py; MPI starts the processes")
+    add("-s", "--num-servers", type=natural, metavar="N", help="accepted for MXNet's launch.py, and ignored")
+    add("--sync-dst-dir", metavar="DIR", help="accepted for MXNet's launch.py, and ignored")
+    text = "python FILE.py, FILE.py or any command, and the program's own arguments"
+    add("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...", help=text)
+
+
 def _fill_cache(parser: argparse.ArgumentParser) -> None:
     change = parser.add_mutually_exclusive_group()
     change.add_argument("--clear", action="store_true", help="remove all compiled programs")
@@ -415,6 +436,7 @@ _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
     ("im2rec", "Make lists and record files of images.", "im2rec", IM2REC_EXAMPLES, fill_im2rec),
     ("rec2idx", "Make the index of a record file.", "rec2idx", REC2IDX_EXAMPLES, fill_rec2idx),
     ("exec", "Run a Python program with mxforge as mxnet.", "exec_program", _EXEC_EXAMPLES, _fill_exec),
+    ("launch", "Run a program in several processes that train together.", "launch", _LAUNCH_EXAMPLES, _fill_launch),
     ("cache", "Show or empty the folder of compiled programs.", "cache_command", _CACHE_EXAMPLES, _fill_cache),
     ("help", "Print a page of the documentation.", "help_page", _HELP_EXAMPLES, _fill_help),
     ("schema", "Print the JSON Schema of a report.", "schema_command", _SCHEMA_EXAMPLES, _fill_schema),

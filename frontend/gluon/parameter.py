@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...runtime.writes import touch
@@ -151,6 +151,9 @@ class Parameter(ParameterArrays):
             self._deferred_init = ()
             raise ValueError(f"Cannot initialize Parameter '{self.name}' because {self._unknown()}.")
 
+    _initialized_by: Callable[[Parameter], None] | None = None
+    """Called after a deferred initialization: a trainer of several workers sets the values of the first one."""
+
     def _finish_deferred_init(self) -> None:
         """Create and fill the arrays if initialization was deferred."""
         if not self._deferred_init:
@@ -170,6 +173,8 @@ class Parameter(ParameterArrays):
                 initializer.create(default_init)(desc, data)
             dense = self._stype == "default"
             self._init_impl(data if dense else data.tostype(self._stype), contexts, adopt=is_new)
+            if self._initialized_by is not None:
+                self._initialized_by(self)
 
     def _load_init(
         self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current", adopt: bool = False

@@ -9,7 +9,8 @@ from typing import Any
 from .. import optimizer as opt
 from ..artifacts import write_atomically
 from ..context import Context
-from ..kvstore import KVStore, KVStoreBase
+from ..kvstore import KVStore, KVStoreBase, create
+from ..kvstore.kvstore import is_shared
 from ..ndarray.gradients import attachments
 from ..optimizer.updater import load_states
 from ..parameter_updates import _create_kvstore, _create_sparse_kvstore, exchange
@@ -62,6 +63,21 @@ class Trainer:
         self._scale = self._optimizer.rescale_grad
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._reset_kvstore()
+        if is_shared(kvstore):
+            self._share_initial_values(kvstore)
+
+    def _share_initial_values(self, kvstore: Any) -> None:
+        """Let all workers begin with the values of the worker 0, whatever their seeds: parameters that are initialized
+        now, and the others when they are initialized in the first pass."""
+        store = create(kvstore) if isinstance(kvstore, str) else kvstore
+        self._kvstore_params["kvstore"] = store
+        if store.num_workers == 1:
+            return
+        dense = [param for param in self._params if param._stype == "default"]
+        known = [param for param in dense if not param._deferred_init]
+        store.share({param.name: param.list_data() for param in known})
+        for param in dense:
+            param._initialized_by = lambda param: store.share({param.name: param.list_data()})
 
     def _check_contexts(self) -> list[Context]:
         """The contexts of all parameters. Raises AssertionError if they differ."""

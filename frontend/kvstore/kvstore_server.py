@@ -1,4 +1,4 @@
-"""The server of a distributed KVStore, which mxforge does not have."""
+"""The server of a distributed KVStore: workers keep the values themselves, so there is none."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..base import MXNetError
 
 __all__ = ["KVStoreServer"]
 
-_TEXT = "KVStoreServer: mxforge supports stores on one machine only and has no server"
+_TEXT = "KVStoreServer: mxforge has no server: the workers of a distributed store keep its values"
 
 
 class KVStoreServer:
-    """Raises MXNetError: mxforge has no distributed stores."""
+    """Raises MXNetError: distributed stores have no servers."""
 
     def __init__(self, kvstore: Any) -> None:
         raise MXNetError(_TEXT)

@@ -1,0 +1,206 @@
+"""`mxforge launch`: programs of several processes train as one process does, and end together."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.tools import launch
+from mxforge.tools.errors import ToolError, UsageError
+
+TRAINING = """
+import sys
+import mxnet as mx
+import numpy as np
+
+mx.random.seed(int(sys.argv[2]) + 7)
+
+
+def train(store, rank, size, update):
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(16, activation="relu", in_units=5), mx.gluon.nn.Dense(3))
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    optimizer = {"learning_rate": 0.1, "momentum": 0.9}
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", optimizer, kvstore=store, update_on_kvstore=update)
+    loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    data = np.random.RandomState(0).rand(3, 8, 5)
+    labels = np.random.RandomState(1).randint(0, 3, (3, 8))
+    own = slice(rank * 8 // size, (rank + 1) * 8 // size)
+    for x, y in zip(data, labels):
+        with mx.autograd.record():
+            loss = loss_of(net(mx.nd.array(x[own])), mx.nd.array(y[own]))
+        loss.backward()
+        trainer.step(8)
+    return np.concatenate([p.data().asnumpy().ravel() for p in net.collect_params().values()])
+
+
+if __name__ == "__main__":
+    import horovod.mxnet as hvd
+
+    hvd.init()
+    store = mx.kv.create("dist_sync")
+    assert (hvd.rank(), hvd.size(), hvd.local_size()) == (store.rank, store.num_workers, store.num_workers)
+    mx.random.seed(int(sys.argv[2]) + 7 + store.rank)  # the worker 0 decides
+    found = {f"u{int(update)}": train("dist_sync", hvd.rank(), hvd.size(), update) for update in (True, False)}
+    assert hvd.allreduce(mx.nd.array([store.rank + 1.0])).asscalar() == 1.5
+    assert hvd.allgather(mx.nd.ones((store.rank + 1, 2))).shape == (3, 2)
+    assert hvd.broadcast(mx.nd.array([store.rank]), 1).asscalar() == 1
+    sent = {"a": (1, [2.5, None]), 3: np.arange(3)} if store.rank == 0 else None
+    received = hvd.broadcast_object(sent)
+    assert received["a"] == (1, [2.5, None]) and received[3].tolist() == [0, 1, 2]
+    weight = mx.gluon.Parameter("w", shape=(2,))
+    weight.initialize(mx.init.Constant(store.rank + 1.0))
+    hvd.broadcast_parameters({"w": weight}, root_rank=1)
+    trainer = hvd.DistributedTrainer({"w": weight}, "sgd", {"learning_rate": 1.0})
+    with mx.autograd.record():
+        loss = weight.data().sum() * (store.rank + 1)
+    loss.backward()
+    trainer.step(1)
+    assert weight.data().asnumpy().tolist() == [0.5, 0.5]
+    np.savez(f"{sys.argv[1]}-{store.rank}.npz", **found)
+    print("done", flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def mpi() -> None:
+    pytest.importorskip("mpi4py")
+    try:
+        launch._mpiexec(1, None, [])
+    except ToolError as error:
+        pytest.skip(str(error))
+
+
+def started(*arguments: Any, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mxforge", "launch", *map(str, arguments)]
+    environment = {**os.environ, "MXFORGE_NUM_THREADS": "1", **variables}
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120, env=environment)
+
+
+def test_two_processes_train_as_one_with_the_doubled_batch(tmp_path: Path) -> None:
+    """With updates by the store and by the trainer, with one parameter whose initialization is deferred."""
+    program = tmp_path / "training.py"
+    program.write_text(TRAINING)
+    done = started("-n", 2, program, tmp_path / "found", 0)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(re.findall(r"\[(\d)\] done", done.stdout)) == ["0", "1"]
+    first, second = (np.load(tmp_path / f"found-{rank}.npz") for rank in range(2))
+    alone = expected()
+    for name in ("u1", "u0"):
+        assert first[name].tobytes() == second[name].tobytes()
+        np.testing.assert_allclose(first[name], alone, rtol=0, atol=1e-6)
+        alone = expected(skipped=True)
+
+
+def expected(skipped: bool = False) -> np.ndarray[Any, Any]:
+    """The parameters of the same training in one process; `skipped`: of a second one."""
+    names: dict[str, Any] = {"__name__": "training", "sys": sys}
+    sys.modules.setdefault("mxnet", mx)
+    old, sys.argv = sys.argv, ["training.py", "", "0"]
+    try:
+        exec(TRAINING, names)
+        found = names["train"](None, 0, 1, None)
+        return names["train"](None, 0, 1, None) if skipped else found
+    finally:
+        sys.argv = old
+        if sys.modules.get("mxnet") is mx:
+            del sys.modules["mxnet"]
+
+
+FAILING = """
+import sys, time
+import mxnet as mx
+
+store = mx.kv.create("dist_sync")
+if store.rank == 1:
+    {failure}
+store._barrier()
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "text"),
+    [
+        ("raise ValueError('a bad batch')", 1, "[1] ValueError: a bad batch"),
+        ("sys.exit(5)", 5, ""),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 9, ""),
+    ],
+    ids=["exception", "exit", "kill"],
+)
+def test_all_processes_end_when_one_fails(failure: str, status: int, text: str, tmp_path: Path) -> None:
+    program = tmp_path / "failing.py"
+    program.write_text(FAILING.format(failure=failure))
+    start = time.monotonic()
+    done = started("-n", 2, sys.executable, "-u", program)
+    assert time.monotonic() - start < 30
+    assert done.returncode == status, done.stdout + done.stderr
+    assert text in done.stderr
+    if text:
+        assert "worker 1 of 2 failed" in done.stderr
+
+
+def test_restarts(tmp_path: Path) -> None:
+    program = tmp_path / "restarted.py"
+    program.write_text(
+        "import sys, pathlib\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        "path.write_text(path.read_text() + 'x')\n"
+        "sys.exit(3 if len(path.read_text()) < 3 else 0)\n"
+    )
+    count = tmp_path / "count"
+    count.write_text("")
+    done = started("-n", 1, "--restarts", 4, program, count)
+    assert (done.returncode, count.read_text()) == (0, "xxx")
+    assert "start 3 of at most 5" in done.stderr
+    count.write_text("")
+    assert started("-n", 1, program, count).returncode == 3
+
+
+@pytest.mark.parametrize("role", ["server", "scheduler"])
+def test_processes_of_other_roles_end_at_once(role: str) -> None:
+    program = "import mxforge; raise SystemExit('a worker')"
+    done = subprocess.run([sys.executable, "-c", program], check=False, env={**os.environ, "DMLC_ROLE": role})
+    assert done.returncode == 0
+
+
+def test_options(tmp_path: Path) -> None:
+    assert "launch requires a program" in started("-n", 2).stderr
+    assert "hosts: no such file" in started("-n", 2, "--hostfile", tmp_path / "hosts", "true").stderr
+    done = started("-n", 1, "-s", 2, "--launcher", "ssh", "--env", "NAME:a b", "sh", "-c", "echo $NAME")
+    assert done.stdout == "[0] a b\n"
+    assert "--num-servers is ignored" in done.stderr
+
+
+def test_python_programs_run_under_the_runner() -> None:
+    under = launch._under_runner
+    assert under(["python", "-u", "-W", "error", "a.py", "-x"]) == [
+        *("python", "-u", "-W", "error", "-m", "mpi4py", "a.py", "-x")
+    ]
+    assert under(["python3.11", "-m", "train"]) == ["python3.11", "-m", "mpi4py", "-m", "train"]
+    assert under(["a.py", "1"]) == [sys.executable, "-m", "mpi4py", "a.py", "1"]
+    assert under(["mxforge", "exec", "a.py"]) == [sys.executable, "-m", "mpi4py", "a.py"]
+    assert under(["python", "-m", "mpi4py", "a.py"]) == ["python", "-m", "mpi4py", "a.py"]
+    assert under(["sh", "a.sh"]) == ["sh", "a.sh"]
+
+
+def test_a_missing_launcher_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(launch, "sys", SimpleNamespace(executable=str(tmp_path / "python")))
+    monkeypatch.setattr(launch.shutil, "which", lambda name: None)
+    with pytest.raises(ToolError, match=r"mpiexec is not installed: pip install 'mxforge\[mpi\]'"):
+        launch._mpiexec(2, None, [])
+
+
+def test_variables_are_checked() -> None:
+    with pytest.raises(UsageError, match="not of the form NAME:VALUE"):
+        launch._mpiexec(1, None, ["NAME"])
