@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import MXNetError
+from ..ndarray import NDArray  # noqa: F401  (MXNet's module has this name too)
 from .base import KVStoreBase
 from .store import KVStore
 
