@@ -43,9 +43,9 @@ class Communicator(Protocol):
         """The number of this member, from 0 on."""
         ...
 
-    def all_reduce(self, operation: str, values: Array) -> Array:
-        """The combination of the values of all members by one of `REDUCTIONS` (`ir/steps.py`); all get the same
-        bits."""
+    def all_reduce(self, operation: str, values: Array, *, overwrites: bool = False) -> Array:
+        """The combination of the values of all members by one of `REDUCTIONS` (`ir/steps.py`); all get the same bits.
+        With `overwrites` it can be in the memory of `values`, which must be contiguous."""
         ...
 
     def broadcast(self, values: Array, root: int = 0) -> Array:
@@ -70,7 +70,7 @@ class Alone:
 
     size, rank = 1, 0
 
-    def all_reduce(self, operation: str, values: Array) -> Array:
+    def all_reduce(self, operation: str, values: Array, *, overwrites: bool = False) -> Array:
         """See `Communicator`."""
         return values
 
@@ -129,7 +129,7 @@ class _Member:
         self.group, self.rank = group, rank
         self.size = group.size
 
-    def all_reduce(self, operation: str, values: Array) -> Array:
+    def all_reduce(self, operation: str, values: Array, *, overwrites: bool = False) -> Array:
         parts = self.group.exchange(self.rank, f"{operation} of {values.dtype} {values.shape}", values)
         return _REDUCE[operation](parts).astype(values.dtype, copy=False)
 

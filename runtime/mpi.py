@@ -94,9 +94,9 @@ class _Process:
         self.rank: int = self._group.rank
         self._abandoned: list[object] = []
 
-    def all_reduce(self, operation: str, values: Array) -> Array:
+    def all_reduce(self, operation: str, values: Array, *, overwrites: bool = False) -> Array:
         narrow = values.dtype == np.float16
-        total = np.array(values, np.float32 if narrow else values.dtype, order="C")
+        total = values if overwrites and not narrow else np.array(values, np.float32 if narrow else None, order="C")
         flat, step = total.reshape(-1), max(1, _PIECE // total.itemsize)
         combine = getattr(self._mpi, _OPERATIONS[operation])
         for begin in range(0, flat.size, step):
@@ -141,13 +141,13 @@ class _Process:
 
     def _wait(self, request: Any, what: str, memory: object) -> None:
         """Wait until an operation is done. CommunicationError at the deadline; MPI then keeps the memory."""
+        for _ in range(_SPINS):
+            if request.Test():
+                return
         seconds = settings().communication_seconds
         deadline = time.monotonic() + seconds
-        tests = 0
         while not request.Test():
-            tests += 1
-            if tests > _SPINS:
-                time.sleep(_PAUSE)
+            time.sleep(_PAUSE)
             if time.monotonic() > deadline:
                 self._abandoned += [request, memory]
                 raise CommunicationError(

@@ -76,7 +76,8 @@ class DistributedKVStore(KVStore):
         dense = {k: array for k, array in sums.items() if array.stype == "default"}
         for names in _buckets(dense):
             arrays = [dense[k] for k in names]
-            totals.update(zip(names, _divided(self._workers.all_reduce("sum", _joined(arrays)), arrays), strict=True))
+            joined = self._workers.all_reduce("sum", _joined(arrays), overwrites=True)
+            totals.update(zip(names, _divided(joined, arrays), strict=True))
         for k, array in sums.items():
             if k not in dense:
                 totals[k] = self._sum_rows(k, array)
@@ -160,6 +161,7 @@ def _divided(values: Array, arrays: Sequence[NDArray]) -> list[NDArray]:
     begin = 0
     for array in arrays:
         part = values[begin : begin + array.size].reshape(array.shape)
-        parts.append(nd.array(part, ctx=array.context, dtype=array.dtype))
+        own = nd.from_numpy(part) if array.context.device_type == "cpu" and part.dtype == array.dtype else None
+        parts.append(nd.array(part, ctx=array.context, dtype=array.dtype) if own is None else own)
         begin += array.size
     return parts
