@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from .arithmetic import Arithmetic, Operand, Value
 from .types import I1, I32, I64, PTR, Number, Type, constant, scalar_constant
 
 _ONLY_FIRST = re.compile(r"<i1 true(, i1 false)+>")
+
+
+@cache
+def _picks(lanes: tuple[int, ...]) -> str:
+    """The text of the numbers of selected lanes."""
+    return f"<{len(lanes)} x i32> <{', '.join(['i32 poison' if i < 0 else f'i32 {i}' for i in lanes])}>"
 
 
 def _vector(type: Type) -> str:
@@ -173,11 +180,10 @@ class Instructions(Arithmetic):
     def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
         """A vector of selected lanes: numbers from 0 on are the lanes of a, then those of b, which has the same type;
         -1 leaves a lane undefined."""
-        picks = ", ".join(["i32 poison" if i < 0 else f"i32 {i}" for i in lanes])
         type = a.type.with_lanes(len(lanes))
         if type.lanes == 1:
             return self.extract(a, lanes[0]) if lanes[0] < a.type.lanes else self.extract(b, lanes[0] - a.type.lanes)
-        text = f"{a.type.text} {a.text}, {b.type.text} {b.text}, <{len(lanes)} x i32> <{picks}>"
+        text = f"{a.type.text} {a.text}, {b.type.text} {b.text}, {_picks(tuple(lanes))}"
         return self.op(f"shufflevector {text}", type)
 
     def concat(self, a: Value, b: Value) -> Value:

@@ -8,6 +8,7 @@ one whose lanes are reversed, and the last steps exchange lanes within each vect
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder
@@ -71,12 +72,22 @@ def _merge_groups(f: FunctionBuilder, rows: list[Value], group: int) -> None:
 
 def _reversed_groups(f: FunctionBuilder, a: Value, group: int) -> Value:
     """The lanes of each group in reverse order."""
-    return f.shuffle(a, a, [k ^ (group - 1) for k in range(a.type.lanes)])
+    return f.shuffle(a, a, _partners(a.type.lanes, group - 1))
 
 
 def _exchange_lanes(f: FunctionBuilder, a: Value, partner: int, upper: int) -> Value:
     """Exchange each lane k with lane k ^ partner: lanes with bit `upper` have the maxima."""
-    lanes = a.type.lanes
-    other = f.shuffle(a, a, [k ^ partner for k in range(lanes)])
-    low, high = exchanged(f, a, other)
-    return f.select(f.vector_const(I1.with_lanes(lanes), [int(bool(k & upper)) for k in range(lanes)]), high, low)
+    low, high = exchanged(f, a, f.shuffle(a, a, _partners(a.type.lanes, partner)))
+    mask = Value(_upper_lanes(a.type.lanes, upper), I1.with_lanes(a.type.lanes), f)
+    return f.select(mask, high, low)
+
+
+@cache
+def _partners(lanes: int, partner: int) -> tuple[int, ...]:
+    return tuple(k ^ partner for k in range(lanes))
+
+
+@cache
+def _upper_lanes(lanes: int, upper: int) -> str:
+    """The text of the mask of lanes with bit `upper`."""
+    return f"<{', '.join('i1 true' if k & upper else 'i1 false' for k in range(lanes))}>"
