@@ -25,7 +25,17 @@ from mxforge.tools.bench import (
     training_torch,
 )
 from mxforge.tools.bench.engines import ARGUMENTS, ENGINES, Numpy, TrainingProgram
-from mxforge.tools.bench.grammar import AUGMENTERS, OPERATORS, PEERS, PRODUCTS, READERS, SEQUENCES, STEPS, SUITES
+from mxforge.tools.bench.grammar import (
+    AUGMENTERS,
+    OPERATORS,
+    ORDERS,
+    PEERS,
+    PRODUCTS,
+    READERS,
+    SEQUENCES,
+    STEPS,
+    SUITES,
+)
 from mxforge.tools.bench.photos import write_photos
 from mxforge.tools.bench.process import Worker, WorkerError
 from mxforge.tools.bench.report import time_text
@@ -200,7 +210,7 @@ def test_difference() -> None:
 
 def test_workloads_are_complete() -> None:
     assert set(PEERS) == set(ENGINES)
-    assert {*SUITES, *OPERATORS, *PRODUCTS} == set(ARGUMENTS)
+    assert {*SUITES, *OPERATORS, *PRODUCTS, *ORDERS} == set(ARGUMENTS)
     for name in ARGUMENTS:
         assert hasattr(Numpy, name) if name in SUITES else name in Numpy().operators()
         _, arrays = suite(name)

@@ -167,6 +167,12 @@ class Mxnet:
             "slice": lambda x: nd.slice(x, begin=(96, 96), end=(4000, 4000)),
             "slice-step": lambda x: nd.slice(x, begin=(None, None), end=(None, None), step=(1, 2)),
             **dict.fromkeys(PRODUCTS, nd.dot),
+            **dict.fromkeys(("sort", "sort-rows"), nd.sort),
+            **dict.fromkeys(("argsort", "argsort-rows"), nd.argsort),
+            "top": lambda x: nd.topk(x, k=MORE, ret_typ="value"),
+            "top-rows": lambda x: nd.topk(x, k=FEW, ret_typ="value"),
+            "running-sums-rows": lambda x: nd.cumsum(x, axis=1),
+            "running-sums-columns": lambda x: nd.cumsum(x, axis=0),
         }
 
     def mlp(self, arrays):
@@ -313,6 +319,12 @@ class Torch:
             "slice": lambda x: x[96:4000, 96:4000].contiguous(),
             "slice-step": lambda x: x[:, ::2].contiguous(),
             **dict.fromkeys(PRODUCTS, torch.matmul),
+            **dict.fromkeys(("sort", "sort-rows"), lambda x: torch.sort(x)[0]),
+            **dict.fromkeys(("argsort", "argsort-rows"), torch.argsort),
+            "top": lambda x: torch.topk(x, MORE)[0],
+            "top-rows": lambda x: torch.topk(x, FEW)[0],
+            "running-sums-rows": lambda x: x.cumsum(1),
+            "running-sums-columns": lambda x: x.cumsum(0),
         }
 
     def mlp(self, arrays):
@@ -393,6 +405,12 @@ class Numpy:
             "slice": lambda x: x[96:4000, 96:4000].copy(),
             "slice-step": lambda x: x[:, ::2].copy(),
             **dict.fromkeys(PRODUCTS, np.dot),
+            **dict.fromkeys(("sort", "sort-rows"), np.sort),
+            **dict.fromkeys(("argsort", "argsort-rows"), np.argsort),
+            "top": lambda x: -np.sort(np.partition(-x, MORE)[:MORE]),
+            "top-rows": lambda x: -np.sort(np.partition(-x, FEW)[:, :FEW]),
+            "running-sums-rows": lambda x: x.cumsum(1),
+            "running-sums-columns": lambda x: x.cumsum(0),
         }
 
     def mlp(self, x, w1, b1, w2, b2):
@@ -400,6 +418,8 @@ class Numpy:
 
 
 PRODUCTS = "product-256", "product", "product-2048"
+ORDERS = "sort", "sort-rows", "argsort", "argsort-rows", "top", "top-rows", "running-sums-rows", "running-sums-columns"
+FEW, MORE = 10, 100  # elements of `top-rows` and of `top`
 
 # The number of a workload's arrays that are arguments of the call; the others are weights.
 OPERATORS = {
@@ -413,6 +433,7 @@ OPERATORS = {
     "slice": 1,
     "slice-step": 1,
     **dict.fromkeys(PRODUCTS, 2),
+    **dict.fromkeys(ORDERS, 1),
 }
 ARGUMENTS = dict({"pointwise": 2, "softmax": 1, "layernorm": 3, "eager": 2, "mlp": 1}, **OPERATORS)
 

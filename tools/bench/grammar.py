@@ -27,6 +27,16 @@ OPERATORS = (
     "product",
 )
 PRODUCTS = ("product-256", "product", "product-2048")
+ORDERS = (
+    "sort",
+    "sort-rows",
+    "argsort",
+    "argsort-rows",
+    "top",
+    "top-rows",
+    "running-sums-rows",
+    "running-sums-columns",
+)
 SEQUENCES = ("lstm-1", "lstm-4", "lstm-32", "gru-1", "gru-4", "gru-32", "bert-128", "bert-512")
 STEPS = (
     "train-mlp",
@@ -52,6 +62,7 @@ READERS = ("read-images", "read-records", "read-index")
 MANY = {
     "operators": OPERATORS,
     "products": PRODUCTS,
+    "orders": ORDERS,
     "sequences": SEQUENCES,
     "training": STEPS,
     "augmenters": AUGMENTERS,
@@ -63,7 +74,9 @@ ON_HOST = ("loader", "augmenters", "data", *AUGMENTERS, *READERS)
 ALONE = ("calls", "shapes")
 """Suites with reports of their own, which measure mxforge alone."""
 _ALL_SUITES = tuple(
-    dict.fromkeys((*SUITES, *OPERATORS, *PRODUCTS, *SEQUENCES, "loader", *STEPS, *AUGMENTERS, *READERS, *MANY, *ALONE))
+    dict.fromkeys(
+        (*SUITES, *OPERATORS, *PRODUCTS, *ORDERS, *SEQUENCES, "loader", *STEPS, *AUGMENTERS, *READERS, *MANY, *ALONE)
+    )
 )
 
 BENCH_EXAMPLES = """\
@@ -125,7 +138,8 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"a micro workload instead of a model: {', '.join(SUITES)}; an operator on large arrays: "
         f"{', '.join(OPERATORS)}, or operators for all of them; a product of square matrices: "
-        f"{', '.join(PRODUCTS)}, or products; a network on sequences: {', '.join(SEQUENCES)}, or sequences; "
+        f"{', '.join(PRODUCTS)}, or products; sorts and running sums: {', '.join(ORDERS)}, or orders; "
+        f"a network on sequences: {', '.join(SEQUENCES)}, or sequences; "
         "calls: first calls and calls with new shapes; "
         "shapes: calls of hybridized networks with new shapes; loader: an epoch of a data loader; "
         f"one step of training: {', '.join(STEPS)}, or training for all of them; work on 32 photographs: "

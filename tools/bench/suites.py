@@ -52,6 +52,18 @@ def _factors(n: int) -> _Make:
     return lambda g: {"x": _normal(g, n, n), "y": _normal(g, n, n)}
 
 
+def _permuted(*shape: int) -> _Make:
+    """Different numbers in each row."""
+
+    def make(g: np.random.Generator) -> Arrays:
+        x = np.broadcast_to(np.arange(shape[-1], dtype=np.float32), shape)
+        return {"x": g.permuted(x, axis=-1)}
+
+    return make
+
+
+_LONG, _ROWS = _permuted(1000000), _permuted(4096, 1024)
+
 _SUITES: dict[str, tuple[str, _Make]] = {
     "pointwise": ("z = sigmoid(x) * y + tanh(x - y), t = 2z - 1, relu(t) + exp(-|t|)", _pointwise),
     "softmax": ("softmax of rows", _softmax),
@@ -70,6 +82,14 @@ _SUITES: dict[str, tuple[str, _Make]] = {
     "product-256": ("a matrix product, eager", _factors(256)),
     "product": ("a matrix product, eager", _factors(1024)),
     "product-2048": ("a matrix product, eager", _factors(2048)),
+    "sort": ("a sorted copy, eager", _LONG),
+    "sort-rows": ("sorted rows, eager", _ROWS),
+    "argsort": ("positions in order, eager", _LONG),
+    "argsort-rows": ("positions in order in each row, eager", _ROWS),
+    "top": ("the 100 largest elements in order, eager", _LONG),
+    "top-rows": ("the 10 largest elements of each row in order, eager", _ROWS),
+    "running-sums-rows": ("running sums of rows, eager", _ROWS),
+    "running-sums-columns": ("running sums of columns, eager", _ROWS),
 }
 
 

@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..progress import Progress
 from .augmenters import AUGMENTERS
 from .data_suites import data_suite, records
-from .grammar import MANY, OPERATORS, PRODUCTS, READERS, SEQUENCES, STEPS, SUITES, TORCH
+from .grammar import MANY, OPERATORS, ORDERS, PRODUCTS, READERS, SEQUENCES, STEPS, SUITES, TORCH
 from .photos import COUNT, SIZE, TOLERANCE, write_photos
 from .suites import suite
 from .training import INFERENCES, TRAININGS, batch_of
@@ -108,7 +108,7 @@ def _reader(name: str, _: Path) -> Workload:
 
 
 _MAKERS: dict[str, Callable[[str, Path], Workload]] = {
-    **dict.fromkeys((*SUITES, *OPERATORS, *PRODUCTS), _micro),
+    **dict.fromkeys((*SUITES, *OPERATORS, *PRODUCTS, *ORDERS), _micro),
     **dict.fromkeys(SEQUENCES, _inference),
     **dict.fromkeys(STEPS, _training),
     **dict.fromkeys(AUGMENTERS, _augmenters),
