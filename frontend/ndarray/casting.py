@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ir.types import DType
 from ..base import MXNetError
 from ..context import Context
 from .array_classes import array_class
@@ -37,7 +38,7 @@ def cast_storage(array: NDArray, stype: str) -> Any:
         return dense_of(array)
     if array._is_sparse:
         raise MXNetError(f"cast_storage from {array.stype} to {stype} is not supported")
-    values = array.asnumpy()
+    values = array.asnumpy() if array._dtype is DType.BF16 else array._memory()
     if stype == "csr" and values.ndim == 2:
         return csr_of(values, array.context, array.dtype)
     if stype == "row_sparse" and values.ndim:
@@ -58,16 +59,25 @@ def tostype(array: NDArray, stype: str) -> Any:
 
 def csr_of(values: np.ndarray, context: Context, dtype: Any) -> CSRNDArray:
     """A csr matrix from a NumPy matrix."""
-    rows, columns = np.nonzero(values)
-    return csr_at(values[rows, columns], rows, columns, values.shape, context, dtype)
+    rows, columns = values.shape
+    places = np.flatnonzero(values != 0)  # of a mask it is several times faster than of numbers
+    starts = np.arange(rows) * columns
+    pointers = np.append(np.searchsorted(places, starts), len(places))
+    inside = places - np.repeat(starts, np.diff(pointers))
+    return _csr(values.reshape(-1)[places], inside, pointers, values.shape, context, dtype)
 
 
 def csr_at(
     data: np.ndarray, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, ...], context: Context, dtype: Any
 ) -> CSRNDArray:
     """A csr matrix from stored elements and their positions, sorted by row."""
-    indptr = np.searchsorted(rows, np.arange(shape[0] + 1))
-    parts = dense_array(data, context, dtype), *(dense_array(i, context, np.int64) for i in (columns, indptr))
+    return _csr(data, columns, np.searchsorted(rows, np.arange(shape[0] + 1)), shape, context, dtype)
+
+
+def _csr(
+    data: np.ndarray, columns: np.ndarray, pointers: np.ndarray, shape: tuple[int, ...], context: Context, dtype: Any
+) -> CSRNDArray:
+    parts = dense_array(data, context, dtype), *(dense_array(i, context, np.int64) for i in (columns, pointers))
     return array_class("csr")._of_parts(parts, shape, context)  # type: ignore[attr-defined]
 
 
