@@ -206,6 +206,10 @@ class Row(NamedTuple):
     arguments: tuple[str, ...]
 
 
+_ANYWHERE = ("out", "name", "attr", "ctx", "where", "order")
+"""Arguments that all functions of rows take."""
+
+
 class NamedArguments(Arguments):
     """The arguments of the function of a row, by position or by name."""
 
@@ -219,6 +223,10 @@ class NamedArguments(Arguments):
         if len(args) > len(self._order):
             most = len(self._order)
             raise TypeError(f"{self.name} takes at most {most} positional arguments, {len(args)} were given")
+        for key in others:
+            if key not in self._order and key not in _ANYWHERE:
+                known = ", ".join(self._order)
+                raise TypeError(f"{self.name}() got an unexpected keyword argument {key!r}; its arguments are: {known}")
         for key, value in zip(self._order, args, strict=False):
             if key in others:
                 raise TypeError(f"{self.name}() got multiple values for argument {key!r}")

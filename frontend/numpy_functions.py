@@ -392,6 +392,15 @@ def einsum(F: Operators, *operands: Any, **kwargs: Any) -> Any:
 
 
 @_public
+def clip(F: Operators, a: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
+    """The elements, limited to an interval; None for one bound is no bound."""
+    if a_min is None and a_max is None:
+        raise ValueError("array_clip: must set either max or min")
+    low, high = (-onp.inf if a_min is None else a_min), (onp.inf if a_max is None else a_max)
+    return F("clip")(a, a_min=low, a_max=high, out=out)
+
+
+@_public
 def where(F: Operators, condition: Any, x: Any = None, y: Any = None) -> Any:
     """Elements of `x` where the condition is true, of `y` elsewhere; without them the indices of true elements."""
     if x is None and y is None:

@@ -58,7 +58,6 @@ _LISTED = """
     diagonal _np_diagonal a=data offset axis1 axis2
     trace _np_trace a=data offset axis1 axis2 out
     tril _npi_tril m=data k
-    clip clip a=data a_min a_max out
 """
 _EXTENSIONS = """
     activation batch_dot batch_flatten batch_norm cast convolution deconvolution dropout embedding erf erfinv

@@ -7,6 +7,7 @@ quotient of integers is one of floats.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as onp
@@ -121,6 +122,18 @@ _COMPARISONS = {
 }
 
 
+def _of_arrays(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that refuses numbers."""
+
+    @wraps(method)
+    def checked(self: Any, other: Any) -> Any:
+        if isinstance(other, numeric_types):
+            raise AssertionError(f"matmul: the argument must be an array of mx.np, not {other!r}")
+        return method(self, other)
+
+    return checked
+
+
 def install(cls: type[NDArray]) -> None:
     """Give a class of arrays Python's operators."""
     for python, name in _METHODS.items():
@@ -128,6 +141,8 @@ def install(cls: type[NDArray]) -> None:
         setattr(cls, f"__{python}__", method_of(binary, f"__{python}__", name))
         setattr(cls, f"__r{python}__", reflected_of(binary, f"__r{python}__", name))
         setattr(cls, f"__i{python}__", in_place_of(binary, f"__i{python}__", name))
+    for python in ("matmul", "rmatmul", "imatmul"):
+        setattr(cls, f"__{python}__", _of_arrays(getattr(cls, f"__{python}__")))
     for python, name in _COMPARISONS.items():
         setattr(cls, f"__{python}__", method_of(binary_named(name), f"__{python}__", name))
     for python in ("div", "rdiv", "idiv"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from math import prod
 from operator import index as as_index
@@ -191,7 +192,7 @@ class ndarray(NDArray):
             return self._at(key)  # type: ignore[return-value]
         if _is_whole(self, key) or key is Ellipsis:
             return self
-        return _select(self, _normalized(key))  # type: ignore[return-value]
+        return _select(self, normalized(key))  # type: ignore[return-value]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write a number, an array or an array-like value, broadcast to the shape that `key` selects."""
@@ -227,7 +228,7 @@ class ndarray(NDArray):
                 shape = tuple(map(as_index, shape))
                 break
         try:
-            return self._view(inferred(self._shape, shape))  # type: ignore[return-value]
+            return self._view(_inferred(self._shape, shape))  # type: ignore[return-value]
         except ValueError as error:
             raise MXNetError(f"reshape: {error}") from None
 
@@ -270,6 +271,10 @@ class ndarray(NDArray):
     def broadcast_like(self, other: Any) -> NoReturn:  # type: ignore[override]
         """Raises AttributeError, as in MXNet: use `broadcast_to`."""
         raise AttributeError("mxnet.numpy.ndarray object has no attribute broadcast_like")
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None) -> ndarray:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The elements, limited to an interval."""
+        return _np().clip(self, min, max, out=out)
 
     def dot(self, b: Any, out: Any = None) -> ndarray:
         """The product of two arrays; see `np.dot`."""
@@ -328,17 +333,11 @@ def _shape_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     return args if args or named is None else (named,)
 
 
-def _normalized(key: Any) -> Any:
-    """A key in NumPy's terms. IndexError for a value that cannot be one."""
-    try:
-        return normalized(key)
-    except ValueError as error:
-        raise IndexError(str(error)) from None
-
+_inferred = lru_cache(4096)(inferred)
 
 _METHODS = """
     all:axis,out,keepdims any:axis,out,keepdims argmax:axis,out argmin:axis,out argsort:axis,kind,order
-    clip:min=a_min,max=a_max,out cumsum:axis,dtype,out max:axis,out,keepdims mean:axis,dtype,out,keepdims
+    cumsum:axis,dtype,out max:axis,out,keepdims mean:axis,dtype,out,keepdims
     min:axis,out,keepdims prod:axis,dtype,out,keepdims repeat:repeats,axis round:decimals,out
     std:axis,dtype,out,ddof,keepdims sum:axis,dtype,out,keepdims swapaxes:axis1,axis2 take:indices,axis,mode
     var:axis,dtype,out,ddof,keepdims nonzero: diag:k trace:offset,axis1,axis2 diagonal:offset,axis1,axis2 tile:reps

@@ -69,7 +69,7 @@ def refusal(operator: Operator, types: Sequence[TensorType], reason: object) -> 
 
     operands = zip(operator.input_names(len(types)), types, strict=False)
     listed = operands_text({name: t.description for name, t in operands})
-    return f"{operator.mx_name()}: {reason}{listed}"
+    return f"{operator.title()}: {reason}{listed}"
 
 
 def compiled(graph: Graph, operator: Operator, device: Device) -> Runnable:

@@ -63,19 +63,19 @@ class Matmul(_Product):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, y = inputs
         if not x.type.rank or not y.type.rank:
-            raise ValueError("matmul: Input operand does not have enough dimensions")
+            raise ValueError("Input operand does not have enough dimensions")
         if y.type.rank <= 2:  # one product for all rows
             return summed(b, x, y, (-1,), (max(y.type.rank - 2, 0),))
         vector = x.type.rank == 1
         if vector:
             x = b.expand_dims(x, 0)
         if x.type.shape[-1] != y.type.shape[-2]:
-            raise ValueError(f"matmul: shapes {x.type.shape} and {y.type.shape} do not fit")
+            raise ValueError(f"shapes {x.type.shape} and {y.type.shape} do not fit")
         rank = max(x.type.rank, y.type.rank)
         stacks = [(1,) * (rank - v.type.rank) + v.type.shape[:-2] for v in (x, y)]
         pairs = list(zip(*stacks, strict=True))
         if any(m != n and 1 not in (m, n) for m, n in pairs):
-            raise ValueError(f"matmul: shapes {x.type.shape} and {y.type.shape} do not broadcast")
+            raise ValueError(f"shapes {x.type.shape} and {y.type.shape} do not broadcast")
         stack = tuple(n if m == 1 else m for m, n in pairs)
         x, y = (b.broadcast_to(v, (*stack, *v.type.shape[-2:])) for v in (x, y))
         z = b.matmul(x, y)
@@ -148,17 +148,17 @@ def parsed(subscripts: str, shapes: Sequence[Sequence[int]]) -> tuple[list[str],
     inputs, arrow, result = text.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(shapes):
-        raise ValueError(f"einsum: {subscripts!r} has {len(terms)} operands, {len(shapes)} were passed")
+        raise ValueError(f"{subscripts!r} has {len(terms)} operands, {len(shapes)} were passed")
     widest = 0
     for i, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         if "..." in term:
             count = len(shape) - (len(term) - 3)
             if count < 0:
-                raise ValueError(f"einsum: {term!r} has more axes than an operand of shape {tuple(shape)}")
+                raise ValueError(f"{term!r} has more axes than an operand of shape {tuple(shape)}")
             widest = max(widest, count)
             terms[i] = term.replace("...", "".join(map(chr, range(count - 1, -1, -1))))
         if len(terms[i]) != len(shape):
-            raise ValueError(f"einsum: {term!r} does not name the axes of an operand of shape {tuple(shape)}")
+            raise ValueError(f"{term!r} does not name the axes of an operand of shape {tuple(shape)}")
     ellipsis = "".join(map(chr, range(widest - 1, -1, -1)))
     if not arrow:
         letters = "".join(terms)
@@ -167,7 +167,7 @@ def parsed(subscripts: str, shapes: Sequence[Sequence[int]]) -> tuple[list[str],
     result = result.replace("...", ellipsis)
     missing = [c for c in result if not any(c in term for term in terms)]
     if missing or len(set(result)) != len(result):
-        raise ValueError(f"einsum: the result of {subscripts!r} must name axes of operands once")
+        raise ValueError(f"the result of {subscripts!r} must name axes of operands once")
     return terms, result
 
 
@@ -179,7 +179,7 @@ def _extents(subscripts: str, terms: Sequence[str], shapes: Sequence[Sequence[in
             if known == 1:
                 extents[axis] = extent
             elif extent not in (1, known):
-                raise ValueError(f"einsum: an axis of {subscripts!r} has the extents {known} and {extent}")
+                raise ValueError(f"an axis of {subscripts!r} has the extents {known} and {extent}")
     return extents
 
 

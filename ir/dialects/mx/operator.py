@@ -99,6 +99,12 @@ class Operator(Declared, Op):
         return cls.name.removeprefix("mx.")
 
     @classmethod
+    def title(cls) -> str:
+        """The name for error texts: that of the function of `mx.np` or `mx.npx`, or the one in MXNet."""
+        name = cls.mx_name()
+        return name.split("_", 2)[2] if name.startswith(("_np_", "_npi_", "_npx_")) else name
+
+    @classmethod
     def parameters(cls) -> dict[str, Field]:
         """The parameters by MXNet's names, in MXNet's order."""
         return {field.name: field for field in cls.fields().values()}
@@ -488,8 +494,8 @@ def _explain(cls: type[Operator], problem: Problem) -> str:
     where, known = problem.parameter, ", ".join(cls.parameters()) or "none"
     if problem.kind == "unknown":
         hint = suggestion(where, cls.parameters())
-        return f"{cls.mx_name()} has no parameter {where!r}; its parameters are: {known}.{hint}"
+        return f"{cls.title()} has no parameter {where!r}; its parameters are: {known}.{hint}"
     if problem.kind == "missing":
-        return f"{cls.mx_name()} requires the parameter {where!r}"
+        return f"{cls.title()} requires the parameter {where!r}"
     reason = _among(problem.allowed, problem.value) if problem.allowed else problem.reason
-    return f"{cls.mx_name()}: {where}={problem.value!r}: {reason}"
+    return f"{cls.title()}: {where}={problem.value!r}: {reason}"
