@@ -12,12 +12,21 @@ def _size(size: Any) -> Any:
     return size if size is None or isinstance(size, int) else tuple(size)
 
 
+_POSITIVE = ("scale", "a", "shape")
+"""Parameters of distributions that must be positive. As arrays they are not checked: that would wait for them."""
+
+
 def _drawn(F: Operators, operator: str, parameters: dict[str, Any], size: Any, ctx: Any, out: Any, **more: Any) -> Any:
     """A draw, whose parameters are numbers or arrays."""
     arrays = [v for v in parameters.values() if not isinstance(v, numeric_types)]
     if any(isinstance(v, list | tuple) or v is None for v in arrays):
         raise TypeError(f"the parameters of a distribution must be numbers or arrays, not {parameters}")
     numbers = {name: float(v) if isinstance(v, numeric_types) else None for name, v in parameters.items()}
+    for name, value in numbers.items():
+        if value is not None and value <= 0 and name in _POSITIVE:
+            may_be_zero = name == "scale" and operator != "_npi_gamma"
+            if value < 0 or not may_be_zero:
+                raise ValueError(f"{name}={value}: must be {'non-negative' if may_be_zero else 'positive'}")
     size = () if size is None and not arrays else _size(size)
     params = {**numbers, "size": size, **{k: v for k, v in more.items() if v is not None}}
     if ctx is not None:
@@ -93,6 +102,8 @@ def bernoulli(
     if ctx is not None:
         params["ctx"] = ctx
     if isinstance(value, numeric_types):
+        if not is_logit and not 0 <= float(value) <= 1:
+            raise ValueError(f"prob={value}: must be between 0 and 1")
         return F("_npi_bernoulli")(out=out, **{**params, "logit" if is_logit else "prob": float(value)})
     return F("_npi_bernoulli")(value, out=out, **params)
 
@@ -181,6 +192,8 @@ def multinomial(F: Operators, n: int, pvals: Any, size: Any = None) -> Any:
     if isinstance(pvals, list | tuple):
         if any(isinstance(p, list | tuple) for p in pvals):
             raise ValueError("object too deep for desired array")
+        if sum(pvals[:-1]) > 1 + 1e-12:
+            raise ValueError(f"multinomial: the probabilities {pvals} have a sum above 1")
         return F("_npi_multinomial")(n=n, pvals=tuple(map(float, pvals)), size=_size(size))
     return F("_npi_multinomial")(pvals, n=n, size=_size(size))
 
@@ -217,6 +230,8 @@ def choice(
     is_number = isinstance(a, numeric_types)
     params = {"a": int(a) if is_number else a.shape[0], "size": _size(size), "replace": replace}
     params |= {"weighted": p is not None} | ({} if ctx is None else {"ctx": ctx})
+    if params["a"] < 1:
+        raise ValueError("a must be greater than 0")
     places = F("_npi_choice")(*([] if p is None else [p]), **params)
     if is_number:
         return places if out is None else places.copyto(out)

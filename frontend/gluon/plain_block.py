@@ -11,16 +11,22 @@ from typing import Any
 
 from ..base import MXNetError
 from ..ndarray import NDArray, load, save
+from ..symbol import Symbol
 from ..tracebacks import shorten
 from ..util import is_np_array
 from .model_files import load_model, save_model
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
-from .structure import BlockScope
+from .structure import BlockScope, has_numpy
 from .summary import print_summary
 from .utils import HookHandle, _as_np_ndarrays, _brief_print_list, _check_all_np_ndarrays, _indent
 
 _PACKAGE = __name__.partition(".")[0]
+
+
+def _are_classic(args: tuple[Any, ...]) -> bool:
+    """True if arguments are arrays of `mx.nd`, and none is one of `mx.np`."""
+    return any(isinstance(a, NDArray | Symbol) for a in args) and not has_numpy(args)
 
 
 class Block:
@@ -267,7 +273,7 @@ class Block:
         for hook in list(self._forward_hooks.values()) if self._forward_hooks else ():
             hook(self, args, out)
         if is_np_array():
-            if type(self).__module__.partition(".")[0] == _PACKAGE:
+            if type(self).__module__.partition(".")[0] == _PACKAGE and not _are_classic(args):
                 return _as_np_ndarrays(out)
             _check_all_np_ndarrays(out)
         return out

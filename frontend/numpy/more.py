@@ -50,6 +50,8 @@ def percentile(
     """Percentiles over axes; see NumPy for the interpolations."""
     if overwrite_input is not None:
         raise NotImplementedError("overwrite_input is not supported yet")
+    if isinstance(q, int | float | list | tuple) and not all(0 <= v <= 100 for v in onp.ravel(q)):
+        raise ValueError(f"percentile exceeds the valid range: {q} is outside of [0, 100]")
     params = {"axis": axis, "interpolation": interpolation, "keepdims": keepdims, "out": out}
     if isinstance(q, numeric_types):
         return operator_named("_npi_percentile")(a, q_scalar=float(q), **params)
@@ -67,8 +69,8 @@ def quantile(
     keepdims: bool = False,
 ) -> Any:
     """Quantiles over axes: percentiles of q * 100."""
-    q = array(q, ctx=a.ctx) if isinstance(q, list | tuple) else q
-    return percentile(a, q * 100, axis, out, overwrite_input, interpolation, keepdims)
+    q = [100 * v for v in q] if isinstance(q, list | tuple) else q * 100
+    return percentile(a, q, axis, out, overwrite_input, interpolation, keepdims)
 
 
 def histogram(
