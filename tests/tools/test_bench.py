@@ -39,10 +39,11 @@ from mxforge.tools.bench.grammar import (
 from mxforge.tools.bench.photos import write_photos
 from mxforge.tools.bench.process import Worker, WorkerError
 from mxforge.tools.bench.report import time_text
+from mxforge.tools.bench.shape_runs import run_seconds
 from mxforge.tools.bench.shapes import WORKLOADS, measure_workload
 from mxforge.tools.bench.suites import suite
 from mxforge.tools.bench.training import INFERENCES, TRAININGS, Update
-from mxforge.tools.bench.training_shapes import NEW_SHAPES, measure_training, run_seconds
+from mxforge.tools.bench.training_shapes import NEW_SHAPES, measure_training
 from mxforge.tools.differences import difference
 from mxforge.tools.errors import ToolError
 

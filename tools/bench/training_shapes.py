@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ir.lazy_dataclass import dataclass
+from .shape_runs import RUNS, chain, fcn, lstm, mlp, module, run_seconds
 
 Shape = tuple[int, ...]
 Step = Callable[[Any], None]
@@ -25,75 +25,12 @@ class Training:
     shapes: tuple[Shape, ...]
 
 
-def _block_step(mx: Any, net: Any, static: bool) -> Step:
-    net.initialize(mx.init.Xavier())
-    net.hybridize(static_alloc=static, static_shape=static)
-
-    def step(x: Any) -> None:
-        with mx.autograd.record():
-            y = net(x)
-        y.backward()
-        mx.nd.waitall()
-
-    return step
-
-
-def _mlp(mx: Any, static: bool) -> Step:
-    net = mx.gluon.nn.HybridSequential()
-    net.add(mx.gluon.nn.Dense(64, activation="relu", in_units=32), mx.gluon.nn.Dense(10, in_units=64))
-    return _block_step(mx, net, static)
-
-
-def _lstm(mx: Any, static: bool) -> Step:
-    return _block_step(mx, mx.gluon.rnn.LSTM(64, layout="NTC", input_size=32), static)
-
-
-def _fcn(mx: Any, static: bool) -> Step:
-    nn, net = mx.gluon.nn, mx.gluon.nn.HybridSequential()
-    net.add(nn.Conv2D(16, 3, padding=1, activation="relu", in_channels=3))
-    net.add(nn.Conv2D(16, 3, padding=1, activation="relu", in_channels=16), nn.Conv2D(4, 1, in_channels=16))
-    return _block_step(mx, net, static)
-
-
-def _module(mx: Any, static: bool) -> Step:
-    hidden = mx.sym.Activation(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=64, name="a"), act_type="relu")
-    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(hidden, num_hidden=10, name="b"), name="softmax")
-    modules: dict[Shape, Any] = {}
-
-    def bound(shape: Shape) -> Any:
-        module = mx.mod.Module(net)
-        module.bind([("data", shape)], [("softmax_label", shape[:1])])
-        module.init_params()
-        module.init_optimizer()
-        return module
-
-    def step(x: Any) -> None:
-        key = x.shape if static else ()
-        module = modules[key] = modules.get(key) or bound(x.shape)
-        module.forward_backward(mx.io.DataBatch([x], [mx.nd.zeros(x.shape[:1])]))
-        module.update()
-        mx.nd.waitall()
-
-    return step
-
-
-def _chain(mx: Any, static: bool) -> Step:
-    def step(x: Any) -> None:
-        x.attach_grad()
-        with mx.autograd.record():
-            y = (mx.nd.tanh(x * 2 + 1) * x).sum()
-        y.backward()
-        mx.nd.waitall()
-
-    return step
-
-
 NEW_SHAPES: dict[str, Training] = {
-    "two dense layers": Training(_mlp, ((8, 32), (64, 32), (50, 32), (30, 32), (20, 32))),
-    "LSTM of 64": Training(_lstm, ((4, 20, 32), (4, 35, 32), (8, 50, 32), (6, 27, 32), (2, 60, 32))),
-    "three convolutions": Training(_fcn, ((2, 3, 32, 32), (4, 3, 48, 40), (3, 3, 56, 56), (5, 3, 40, 64))),
-    "Module, batch size": Training(_module, ((8, 32), (64, 32), (50, 32), (30, 32), (20, 32))),
-    "eager chain": Training(_chain, ((5, 7), (6, 9), (8, 12), (30, 20), (11, 5))),
+    "two dense layers": Training(mlp, ((8, 32), (64, 32), (50, 32), (30, 32), (20, 32))),
+    "LSTM of 64": Training(lstm, ((4, 20, 32), (4, 35, 32), (8, 50, 32), (6, 27, 32), (2, 60, 32))),
+    "three convolutions": Training(fcn, ((2, 3, 32, 32), (4, 3, 48, 40), (3, 3, 56, 56), (5, 3, 40, 64))),
+    "Module, batch size": Training(module, ((8, 32), (64, 32), (50, 32), (30, 32), (20, 32))),
+    "eager chain": Training(chain, ((5, 7), (6, 9), (8, 12), (30, 20), (11, 5))),
 }
 
 
@@ -139,27 +76,6 @@ def _least(steps: Sequence[Step], x: Any, samples: int) -> list[float]:
             step(x)
             least[i] = min(least[i], 1e3 * (time.perf_counter() - start)) if sample >= 3 else least[i]
     return least
-
-
-RUNS: dict[str, tuple[Callable[[Any, bool], Step], int, Callable[[random.Random], Shape]]] = {
-    "60 LSTM steps of random length": (_lstm, 60, lambda r: (4, r.randint(5, 60), 32)),
-    "40 steps of convolutions of random size": (_fcn, 40, lambda r: (2, 3, r.randint(24, 64), r.randint(24, 64))),
-    "40 Module steps of random batch size": (_module, 40, lambda r: (r.randint(2, 64), 32)),
-}
-"""Whole runs: the step, how many, and a random shape."""
-
-
-def run_seconds(mx: Any, name: str) -> tuple[float, float]:
-    """The seconds of a whole run, in which everything is new, and those of processor time."""
-    make, count, shape = RUNS[name]
-    source = random.Random(1)
-    arrays = [mx.nd.random.uniform(shape=shape(source)) for _ in range(count)]
-    mx.nd.waitall()
-    start = time.perf_counter(), time.process_time()
-    step = make(mx, False)
-    for x in arrays:
-        step(x)
-    return time.perf_counter() - start[0], time.process_time() - start[1]
 
 
 def report_training(mx: Any) -> None:
