@@ -11,7 +11,7 @@ from ...runtime.device import Numbers
 from ...runtime.modes import hooks
 from ...runtime.shared_state import copy_shared_state, write_back
 from ...runtime.writes import written
-from ..context import Context
+from ..context import Context, device_of, usable
 from .array_classes import empty_array, zero_array
 from .tape import (
     Origin,
@@ -29,54 +29,65 @@ if TYPE_CHECKING:
     from ...runtime.dynamic import OpenCall
     from ...runtime.dynamic_derivatives import OpenDerivative
     from .ndarray import NDArray
-    from .operator_function import OperatorSpecialization
+    from .operator_function import OperatorFunction, OperatorSpecialization
 
 
 class FamilyCalls:
-    """The first calls of all signatures of a family but its first one. They get no fast path, which would take longer
-    than the call."""
+    """The first calls of all signatures of a family but its first one, of a function. They get no fast path, which
+    would take longer than the call."""
 
-    def __init__(self, first: OperatorSpecialization) -> None:
-        self.first = first
+    def __init__(self, first: OperatorSpecialization, function: OperatorFunction) -> None:
+        self.first, self.function = first, function
         self.device = first.device
 
     def call(
         self, arrays: Sequence[NDArray], out: Any = None, context: Context | None = None, scalars: Sequence[float] = ()
     ) -> Any:
         """See `OperatorSpecialization.call`."""
-        results = None if out is not None or hooks.intercepted else self._results(arrays, scalars)
+        results = None
+        if out is None and not hooks.intercepted:
+            context = arrays[0]._context if arrays else usable(context)
+            results = self._results(arrays, context, scalars)
         if results is None:
-            return self.first.function.specialization(arrays).call(arrays, out, context, scalars)
+            specialization = self.function.specialization(arrays, None, self.device)
+            return specialization.call(arrays, out, context, scalars)
         return results[0] if len(results) == 1 else results
 
-    def _results(self, arrays: Sequence[NDArray], scalars: Sequence[float]) -> list[NDArray] | None:
+    def _results(self, arrays: Sequence[NDArray], context: Context, scalars: Sequence[float]) -> list[NDArray] | None:
         """The results, on the tape if the call is recorded; None for a call that needs a specialization."""
         first, device = self.first, self.device
         if first.family is None or first.has_checks or any([a._storage.device is not device for a in arrays]):
             return None
         shapes = [a._shape for a in arrays]
+        if self.function.extents:
+            shapes.append(self.function.extents)
         recorded = is_recorded(arrays)
         if recorded and type(first.operator).has_gradient:
             wrt = wrt_of(arrays)
             derivative = first.family.open_derivative((wrt, ()), shapes) if wrt else None
-            return None if derivative is None else self._recorded(*derivative, arrays, scalars)
+            return None if derivative is None else self._recorded(*derivative, arrays, context, scalars)
         opened = first.family.open(shapes)
         if opened is None:
             return None
-        outputs = self._of_kind(_run(*opened, self._operands(arrays, scalars)))
+        outputs = self._of_kind(_run(*opened, self._operands(arrays, context, scalars), context))
         if recorded:
-            record_without_gradient(first.operator, arrays, outputs)
+            record_without_gradient(self.function.operator, arrays, outputs)
         return outputs
 
     def _recorded(
-        self, opened: OpenDerivative, numbers: Numbers, arrays: Sequence[NDArray], scalars: Sequence[float]
+        self,
+        opened: OpenDerivative,
+        numbers: Numbers,
+        arrays: Sequence[NDArray],
+        context: Context,
+        scalars: Sequence[float],
     ) -> list[NDArray] | None:
         """The results of a call on the tape; None if a gradient is row-sparse."""
         wrt = opened.dynamic.wrt
         if any([getattr(variable_of(arrays[i]), "rows", False) for i in wrt]):
             return None
-        operands = self._operands(arrays, scalars)
-        outputs = _run(opened.forward, numbers, operands)
+        operands = self._operands(arrays, context, scalars)
+        outputs = _run(opened.forward, numbers, operands, context)
         kept = [(operands if s.is_input else outputs)[s.position] for s in opened.dynamic.residuals]
         results = self._of_kind(outputs[: self.first.count])
         record(operands, wrt, _OpenPullback(self, opened, numbers, operands, kept, results), results)
@@ -84,20 +95,20 @@ class FamilyCalls:
 
     def _of_kind(self, results: list[NDArray]) -> list[NDArray]:
         """The results, as arrays of `mx.np` if the function is one of them."""
-        cls = self.first.function.array
+        cls = self.function.array
         if cls is not None:
             for result in results:
                 result.__class__ = cls
         return results
 
-    def _operands(self, arrays: Sequence[NDArray], scalars: Sequence[float]) -> list[NDArray]:
+    def _operands(self, arrays: Sequence[NDArray], context: Context, scalars: Sequence[float]) -> list[NDArray]:
         """The operands of a program: the arrays, and the scalar parameters as arrays."""
-        return [*arrays, *self.first.scalar_arrays(scalars, arrays[0]._context)] if scalars else list(arrays)
+        return [*arrays, *self.first.scalar_arrays(scalars, context)] if scalars else list(arrays)
 
 
-def _run(call: OpenCall, numbers: Numbers, operands: list[NDArray]) -> list[NDArray]:
+def _run(call: OpenCall, numbers: Numbers, operands: list[NDArray], context: Context) -> list[NDArray]:
     """The outputs of a run, in new arrays. A random key is added to the operands."""
-    context, device = operands[0]._context, operands[0]._storage.device
+    device = device_of(context)
     if call.random is not None:
         operands.insert(call.random.input, key_array(context, call.random, device))
     outputs = [empty_array(s, t, context) for s, t in zip(call.shapes(numbers), call.dtypes, strict=True)]
@@ -138,9 +149,9 @@ class _OpenPullback:
             if dtype.has_cotangent
         ]
         if differentiable:
-            calls = self.calls.first.function.specialization(self._arrays())
+            calls = self.calls.function.specialization(self._arrays())
             return differentiable_gradients(calls.differentiable, dynamic.wrt, self.operands, seeds, self.context)
-        gradients = _run(self.opened.backward, self.numbers, [*self.kept, *seeds])
+        gradients = _run(self.opened.backward, self.numbers, [*self.kept, *seeds], self.context)
         return [None if z else g for g, z in zip(gradients, dynamic.traits.zero, strict=True)]
 
     def reads_cotangent(self, position: int) -> bool:
@@ -150,7 +161,7 @@ class _OpenPullback:
 
     def origin(self) -> Origin:
         operands = self._arrays()
-        return Origin(self.calls.first.operator, operands, self.opened.dynamic.wrt, self.operands[len(operands) :])
+        return Origin(self.calls.function.operator, operands, self.opened.dynamic.wrt, self.operands[len(operands) :])
 
     def _arrays(self) -> Sequence[NDArray]:
         """The operands without scalar parameters."""

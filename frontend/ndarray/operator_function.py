@@ -60,7 +60,8 @@ class OperatorFunction(Function["OperatorSpecialization"]):
         self.operator, self.numpy = operator, numpy
         self.array = array_class("numpy") if numpy else None
         self.name = name or operator.mx_name()
-        self._first: Cache[Any, OperatorSpecialization] = Cache("families of operators", SIGNATURES)
+        self.extents = _extents_of(operator)
+        self._first = _families_of(operator, numpy) if self.extents else _new_families()
         self._weights: dict[int, tuple[int, ...]] = {}  # positions of operands named so, by the number of operands
         self._seen: Cache[Any, bool] = Cache("signatures of one call", SIGNATURES, ages=True)
 
@@ -70,18 +71,19 @@ class OperatorFunction(Function["OperatorSpecialization"]):
         """The first signature of a family is compiled for its shapes; the others run programs for any shapes."""
         key = (training, device, *self._kinds(_operands_of(types)))
         first = self._first.find(key)
-        if first is not None and first.signature != (types, training) and first.family is not None:
+        further = first is not None and (first.operands, first.function.extents) != (_operands_of(types), self.extents)
+        if first is not None and further and first.family is not None:
             return OperatorSpecialization(self, types, training, device, first)
         specialization = OperatorSpecialization(self, types, training, device)
         self._first.add(key, specialization)
         return specialization
 
-    def first_call(self, arrays: Sequence[NDArray]) -> FamilyCalls | None:
-        """What makes the first call of a further signature of a family; None for all other calls."""
-        if not arrays or hooks.intercepted:
+    def first_call(self, arrays: Sequence[NDArray], device: Device) -> FamilyCalls | None:
+        """What makes the first call of a further signature of a family on a device; None for all other calls."""
+        if hooks.intercepted or not (arrays or self.extents):
             return None
         operands = [(a._dtype, a._shape) for a in arrays]
-        mode = modes.training, arrays[0]._storage.device
+        mode = modes.training, device
         key = (*mode, *operands)
         if key in self._seen.recent or key in self.known.recent:
             return None
@@ -90,20 +92,30 @@ class OperatorFunction(Function["OperatorSpecialization"]):
             return None
         if any([0 in shape for _, shape in operands]):
             return None
+        if first.family is None or (first.operands, first.function.extents) == (operands, self.extents):
+            return None
         self._seen.add(key, True)
-        return first.family_calls
+        return FamilyCalls(first, self)
 
     def computation(self, types: tuple[TensorType, ...], training: bool, own_gradients: bool = False) -> Computation:
         """The operator on inputs of any extents."""
         from ...ir.computation import Computation
+        from ...ir.dialects.mx.extents import rest_of
         from ...ir.hashing import structural_hash
 
         operator, operands = self.operator, _operands_of(types)
-        rest = tuple((k, v) for k, v in operator.attributes().items() if k not in operator.scalars)
-        family = structural_hash(operator.name, rest, self._kinds(operands), training, own_gradients, is_np_shape())
+        kinds = self._kinds(operands)
+        family = structural_hash(operator.name, rest_of(operator), kinds, training, own_gradients, is_np_shape())
         names = operator.input_names(len(types))
         build = partial(symbolic_graph, operator, training=training, own_gradients=own_gradients)
-        return Computation(types, build, family, (*names, operator.mx_name()), self._windows(operands))
+        return Computation(
+            self.with_extents(types), build, family, (*names, operator.mx_name()), self._windows(operands)
+        )
+
+    def with_extents(self, types: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
+        """The types of operands, and one whose shape is the extents among the operator's parameters: programs for any
+        shapes depend on them as on those of operands."""
+        return (*types, TensorType(self.extents, DType.I8)) if self.extents else types
 
     def _kinds(self, operands: Sequence[tuple[DType, Shape]]) -> tuple[object, ...]:
         """What the types of operands in one family have in common: their dtypes, and ranks or the shapes of weights
@@ -124,6 +136,24 @@ class OperatorFunction(Function["OperatorSpecialization"]):
 
 
 _NO_POSITIONS = frozenset[int]()
+_with_extents: Cache[Any, Cache[Any, OperatorSpecialization]] = Cache("operators with extents")
+
+
+def _extents_of(operator: Operator) -> tuple[int, ...]:
+    from ...ir.dialects.mx.extents import extents_of
+
+    return extents_of(operator) if operator.extent_parameters else ()
+
+
+def _new_families() -> Cache[Any, OperatorSpecialization]:
+    return Cache("families of operators", SIGNATURES)
+
+
+def _families_of(operator: Operator, numpy: bool) -> Cache[Any, OperatorSpecialization]:
+    """The families of all operators that differ from this one in extents alone."""
+    from ...ir.dialects.mx.extents import rest_of
+
+    return _with_extents.get((type(operator), rest_of(operator), numpy, is_np_shape()), _new_families)
 
 
 def _operands_of(types: Sequence[TensorType]) -> list[tuple[DType, Shape]]:
@@ -153,7 +183,8 @@ class BoundOperator:
         self, arrays: Sequence[NDArray], out: Out = None, context: Context | None = None
     ) -> OperatorSpecialization | FamilyCalls:
         """What makes a call on these operands; see `specialization`."""
-        first = self.function.first_call(arrays)
+        device = arrays[0]._storage.device if arrays else device_of(call_context(arrays, out, context))
+        first = self.function.first_call(arrays, device)
         if first is None:
             return self.specialization(arrays, out, context)
         self._check(arrays)
@@ -189,6 +220,7 @@ class OperatorSpecialization(LazySpecialization):
         """`first` is the first signature of the family, if that has programs for any shapes."""
         operator = function.operator
         self.function, self.operator, self.signature = function, operator, (types, training)
+        self.operands = _operands_of(types)
         self._first = first
         self.checks_results, self.checks_operands = operator.checks_results(), operator.checks_operands()
         if first is not None:
@@ -210,7 +242,7 @@ class OperatorSpecialization(LazySpecialization):
         types, training = self.signature
         source = partial(self.function.computation, types, training)
         try:
-            return self._first.family.executable(types, eager_options(), source)
+            return self._first.family.executable(self.function.with_extents(types), eager_options(), source)
         except GraphError as error:
             raise MXNetError(refusal(self.operator, types, error)) from cause_of(error)
 
@@ -267,11 +299,6 @@ class OperatorSpecialization(LazySpecialization):
         return [_number(value, t, context) for value, t in zip(scalars, self.numbers, strict=False)]
 
     @once
-    def family_calls(self) -> FamilyCalls | None:
-        """See `FamilyCalls`; None without a family."""
-        return None if self.family is None else FamilyCalls(self)
-
-    @once
     def differentiable(self) -> Differentiable:
         """The operator as a graph that can be differentiated."""
         from ...runtime.derivative import Differentiable
@@ -280,7 +307,7 @@ class OperatorSpecialization(LazySpecialization):
         options, origin = eager_options(training), (self.operator, len(types))
         if self._first is not None and self._first.family is not None:
             source = partial(self.function.computation, types, training, own_gradients=True)
-            return self._first.family.differentiable(types, options, source, origin)
+            return self._first.family.differentiable(self.function.with_extents(types), options, source, origin)
         graph, _ = operator_graph(self.operator, types, training, own_gradients=True)
         return Differentiable(graph, options, self.device, origin)
 
@@ -294,7 +321,7 @@ class OperatorSpecialization(LazySpecialization):
         target = self.device.target.dynamic
         if target is None or not target.compiles_fast:
             return None
-        if not any(t.shape for t in types) or Effect.PYTHON in self.operator.effects():
+        if not (any(t.shape for t in types) or self.function.extents) or Effect.PYTHON in self.operator.effects():
             return None
         return ShapeFamily(self.name, self.layers, self.device)
 

@@ -42,8 +42,14 @@ def operator_graph(
 
 
 def symbolic_graph(operator: Operator, types: Sequence[TensorType], training: bool, own_gradients: bool) -> Graph:
-    """The graph of `operator_graph` for operands whose extents can be symbolic. GraphError if they do not fit, or if
-    the operator computes tables of their extents."""
+    """The graph of `operator_graph` for operands whose extents can be symbolic; the last type is that of
+    `OperatorFunction.with_extents`. GraphError if they do not fit, or if the operator computes tables of their
+    extents."""
+    from ...ir.dialects.mx.extents import extents_of, with_extents
+
+    if extents_of(operator):
+        *types, extents = types
+        operator = with_extents(operator, extents.shape)
     try:
         return _build(operator, types, training, own_gradients)[0]
     except (*_MISFITS, AttributeError) as error:  # the last one is what NumPy raises for symbolic numbers

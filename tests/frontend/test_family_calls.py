@@ -11,6 +11,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge import autograd, nd
+from mxforge.codegen.statistics import statistics
 from mxforge.frontend.ndarray import family_calls
 from mxforge.ir.caches import clear_caches
 
@@ -29,6 +30,20 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+EXTENTS: dict[str, Callable[[Any], Any]] = {
+    "reshape": lambda x: nd.reshape(x, shape=(2, x.size // 2)) + x.reshape((2, x.size // 2)),
+    "slice": lambda x: nd.slice(x, begin=(0, 2), end=(x.shape[0], x.shape[1])) * 2,
+    "slice_axis": lambda x: nd.slice_axis(x, axis=1, begin=1, end=x.shape[1] - 1),
+    "key": lambda x: x[1 : x.shape[0] - 1, 2 : x.shape[1]],
+    "broadcast_to": lambda x: nd.broadcast_to(nd.expand_dims(x, 0), shape=(x.shape[1], *x.shape)),
+    "tile": lambda x: nd.tile(x, reps=(x.shape[0] // 2, 1)),
+    "pad": lambda x: nd.pad(x.reshape((1, 1, *x.shape)), mode="edge", pad_width=(0, 0, 0, 0, 0, 0, 2, x.shape[0] - 2)),
+    "one_hot": lambda x: nd.dot(nd.one_hot(nd.argmax(x, axis=1), depth=x.shape[1]), x, transpose_b=True),
+    "draws": lambda x: x + nd.random.normal(0, 1, shape=x.shape) + nd.random.uniform(shape=x.shape),
+}
+"""Calls with parameters that are extents or positions."""
+
+
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     clear_caches()
@@ -42,9 +57,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     seen: list[tuple[int, ...]] = []
     original = family_calls._run
 
-    def counted(call: Any, numbers: Any, operands: Any) -> Any:
+    def counted(call: Any, numbers: Any, *rest: Any) -> Any:
         seen.append(numbers)
-        return original(call, numbers, operands)
+        return original(call, numbers, *rest)
 
     monkeypatch.setattr(family_calls, "_run", counted)
     return seen
@@ -79,6 +94,36 @@ def test_the_first_call_of_a_shape_gives_the_bits_of_later_ones(
             for a, b in zip(first, step(CALLS[name], x, recorded), strict=True):
                 np.testing.assert_array_equal(a, b)
         assert not runs
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("name", EXTENTS)
+def test_extents_in_parameters_compile_nothing(name: str, recorded: bool) -> None:
+    shapes, found = ((6, 10), (8, 14), (10, 12), (14, 22), (12, 30)), list[list[Array]]()
+    for number, shape in enumerate(shapes):
+        before = statistics.modules
+        for _ in range(2):  # the same bits in the first call and in the second one
+            mx.random.seed(number)
+            found.append(step(EXTENTS[name], data(shape), recorded))
+        assert number < 2 or statistics.modules == before, shape
+        for a, b in zip(*found[-2:], strict=True):
+            np.testing.assert_array_equal(a, b)
+    for number in range(2, len(shapes)):
+        clear_caches()  # then the next call is the first of its family
+        mx.random.seed(number)
+        for a, b in zip(found[2 * number], step(EXTENTS[name], data(shapes[number]), recorded), strict=True):
+            np.testing.assert_allclose(a, b, 1e-5, 1e-6)
+
+
+def test_extents_that_do_not_fit_are_refused_in_a_first_call() -> None:
+    for rows in (4, 6, 8):
+        nd.reshape(data((rows, 3)), shape=(3, rows))
+    with pytest.raises(mx.MXNetError, match=r"(?i)reshape"):
+        nd.reshape(data((10, 3)), shape=(4, 10))
+    for rows in (4, 6, 8):
+        nd.slice_axis(data((rows, 3)), axis=0, begin=2, end=rows)
+    with pytest.raises(mx.MXNetError, match="slice_axis"):
+        nd.slice_axis(data((9, 3)), axis=0, begin=2, end=10)
 
 
 def test_nothing_is_made_for_a_shape() -> None:

@@ -49,11 +49,11 @@ def module(mx, static):
     modules = {}
 
     def bound(shape):
-        made = mx.mod.Module(net)
-        made.bind([("data", shape)], [("softmax_label", shape[:1])])
-        made.init_params()
-        made.init_optimizer()
-        return made
+        unit = mx.mod.Module(net)
+        unit.bind([("data", shape)], [("softmax_label", shape[:1])])
+        unit.init_params()
+        unit.init_optimizer()
+        return unit
 
     def step(x):
         key = x.shape if static else ()
@@ -87,17 +87,17 @@ def buckets(mx, static):
         label = mx.sym.reshape(mx.sym.var("softmax_label"), shape=(-1,))
         return mx.sym.SoftmaxOutput(scores, label, name="softmax"), ("data",), ("softmax_label",)
 
-    made = mx.mod.BucketingModule(network, default_bucket_key=60)
+    unit = mx.mod.BucketingModule(network, default_bucket_key=60)
 
     def step(x):
         shapes = {"provide_data": [("data", x.shape)], "provide_label": [("softmax_label", x.shape)]}
-        if not made.binded:
-            made.bind([("data", (x.shape[0], 60))], [("softmax_label", (x.shape[0], 60))])
-            made.init_params(mx.init.Xavier())
-            made.init_optimizer()
+        if not unit.binded:
+            unit.bind([("data", (x.shape[0], 60))], [("softmax_label", (x.shape[0], 60))])
+            unit.init_params(mx.init.Xavier())
+            unit.init_optimizer()
         x = mx.nd.floor(x * 50)
-        made.forward_backward(mx.io.DataBatch([x], [x], bucket_key=x.shape[1], **shapes))
-        made.update()
+        unit.forward_backward(mx.io.DataBatch([x], [x], bucket_key=x.shape[1], **shapes))
+        unit.update()
         mx.nd.waitall()
 
     return step

@@ -98,6 +98,7 @@ class BroadcastTo(Operator):
                [1., 2.]], dtype=float32)
     """
 
+    extent_parameters = ("shape",)
     shape: Ints = ()
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:

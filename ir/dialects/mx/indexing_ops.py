@@ -205,6 +205,7 @@ class OneHot(Operator):
     """
 
     inputs = ("indices",)
+    extent_parameters = ("depth",)
     depth: Int
     on_value: Float = 1.0
     off_value: Float = 0.0

@@ -78,6 +78,9 @@ class Operator(Declared, Op):
     scalars: ClassVar[tuple[str, ...]] = ()
     """Numbers that change from call to call (learning rates). A program for single calls takes them as operands, so it
     serves all values. `decompose` reads them with `b.number`."""
+    extent_parameters: ClassVar[tuple[str, ...]] = ()
+    """Parameters that are extents or positions: integers, or tuples of integers and None. Single calls that differ in
+    them share programs for any extents; `decompose` needs none of them as a plain integer."""
     sized_by_values: ClassVar[bool] = False
     """True if extents of the results depend on the operands' values: no compiled program has the operator."""
     index_errors: ClassVar[bool] = False

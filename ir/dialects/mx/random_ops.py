@@ -190,6 +190,7 @@ def _declare_plain(distribution: str, parameters: Parameters, doc: str, function
     example = f"Example:\n    >>> nd.random.{distribution}(shape=(2, 3)).shape\n    (2, 3)"
     text = _text(distribution, doc, names, example)
     members = {**dict(parameters), "shape": None, "ctx": "", "dtype": None, "__doc__": text, "decompose": decompose}
+    members["extent_parameters"] = ("shape",)
     members |= _checked(distribution, names)
     declare(f"_random_{distribution}", _Draw, members, (f"random_{distribution}", *more), types)
 
@@ -243,6 +244,7 @@ class RandomRandint(Shaped):
         An array of `shape`.
     """
 
+    extent_parameters = ("shape",)
     low: Int
     high: Int
     shape: OptionalInts = None

@@ -118,6 +118,7 @@ class Reshape(Operator):
         (2, 12)
     """
 
+    extent_parameters = ("shape",)
     shape: Ints = ()
     reverse: Bool = False
     target_shape: Ints = ()
@@ -383,6 +384,7 @@ class Tile(Operator):
                [1., 2., 1., 2.]], dtype=float32)
     """
 
+    extent_parameters = ("reps",)
     reps: Ints
 
     def with_legacy_shapes(self) -> Operator:
@@ -464,6 +466,7 @@ class Pad(Operator):
         array([[0., 1., 1., 0.]], dtype=float32)
     """
 
+    extent_parameters = ("pad_width",)
     mode: Literal["constant", "edge", "reflect"]
     pad_width: Ints
     constant_value: Float = 0.0

@@ -96,6 +96,7 @@ class _SliceBase(Operator):
         step: Step along each axis; 1 by default. It can be negative.
     """
 
+    extent_parameters = ("begin", "end")
     begin: Bounds
     end: Bounds
     step: Bounds = ()
@@ -157,6 +158,7 @@ class SliceAssignScalar(Operator):
         step: Step along each axis; 1 by default.
     """
 
+    extent_parameters = ("begin", "end")
     scalar: Float = 0.0
     begin: Bounds
     end: Bounds
@@ -191,6 +193,7 @@ class SliceAxis(Operator):
     """
 
     probe_extents = (0, 60, 120)  # see `Slice`
+    extent_parameters = ("begin", "end")
     axis: Int
     begin: Int
     end: OptionalInt
