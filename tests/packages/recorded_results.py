@@ -28,6 +28,7 @@ NEEDS = {
     "gluonts_training": ["gluonts.mx", "pandas"],
     "mxfusion_training": ["mxfusion.inference"],
     "gluonfr_training": ["gluonfr"],
+    "d2l_chapters": ["d2l"],
 }
 TOLERANCE = 2e-5
 """The allowed difference from MXNet's numbers, relative to the largest magnitude in their array."""
