@@ -47,7 +47,8 @@ HOST_CALLS = HostCall | Collective
 HOST_STEPS = HOST_CALLS | Loop | Branch
 """The kinds of steps that a device leaves to the host."""
 
-_COPIED = 64 << 10  # the fewest bytes of a copy that one thread copies
+COPIED = 64 << 10
+"""The fewest bytes of a copy that one thread copies."""
 _ALIGNED = 64  # long pieces begin at multiples of it, as the chunks of a launch do
 
 _DTYPES = list(DType)
@@ -65,9 +66,9 @@ def as_launch(step: Step) -> Launch | Loop | Branch:
         case Launch():  # first: nearly all steps are launches
             return step
         case Copy():
-            return Launch(COPY, (step.target, step.source), step.nbytes, _COPIED)
+            return Launch(COPY, (step.target, step.source), step.nbytes, COPIED)
         case Fill():
-            return Launch(FILL, (step.target,), step.nbytes, _COPIED)
+            return Launch(FILL, (step.target,), step.nbytes, COPIED)
         case HostCall():
             return Launch(host_symbol(step.function), step.arguments, 1, 1, step.kind, step.layers)
         case Collective():

@@ -72,6 +72,10 @@ def storage_of(content: npt.NDArray[Any], device: Device) -> Storage:
     return buffer
 
 
+LARGE = 1 << 20
+"""Bytes of a copy that threads share."""
+
+
 def copy_between(to: Device, target: Address, source_device: Device, source: Address, nbytes: int) -> None:
     """Copy from one device's memory to another's. Devices of one kind copy without the host, which does not wait."""
     if to is source_device:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...ir.types import DType
 from ...runtime.modes import modes
+from ...runtime.storage import LARGE
 from ...runtime.writes import written
 from ..base import MXNetError, numeric_types
 from ..dtypes import numbers_of, to_memory
@@ -112,6 +113,10 @@ def _select(array: NDArray, key: Any) -> NDArray:
             shape, offset = part
             one = () if array._class else shape_of_element() if _is_element(key) else (1,)
             return array._view(shape or one, offset)
+    if isinstance(key, tuple) and _is_spaced(array, key):
+        steps = [part.step for part in key]
+        none = [None] * len(key)
+        return op.slice(array, begin=none, end=none, step=steps)
     memory = array._memory()
     selected = memory[key]
     if not isinstance(selected, np.ndarray):  # a NumPy scalar is a copy; with `...` NumPy returns a view of shape ()
@@ -124,6 +129,18 @@ def _select(array: NDArray, key: Any) -> NDArray:
         places = np.arange(array.size).reshape(array._shape)[key].reshape(-1)
         return array._taken(_positions(places, array._context))._view(shape)
     return array._like(np.ascontiguousarray(selected).reshape(shape))
+
+
+def _is_spaced(array: NDArray, key: tuple[Any, ...]) -> bool:
+    """True if a key selects every second, third, ... element of a large array along its axes: the operator copies these
+    on all threads. Ranges of elements vary from call to call, and each would be a program."""
+    return (
+        not array._class
+        and array._nbytes() >= LARGE
+        and 0 < len(key) <= len(array._shape)
+        and all(part.__class__ is slice and part.start is None and part.stop is None for part in key)
+        and all(part.step is None or (part.step.__class__ is int and part.step > 0) for part in key)
+    )
 
 
 def _positions(places: np.ndarray, context: Context) -> NDArray:

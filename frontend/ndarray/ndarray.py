@@ -12,7 +12,7 @@ import numpy as np
 
 from ...ir.types import DType
 from ...runtime.modes import hooks
-from ...runtime.storage import as_numpy, copy_between
+from ...runtime.storage import LARGE, as_numpy, copy_between
 from ...runtime.tensor import Tensor
 from ..base import MXNetError, integers
 from ..context import Context, as_context, device_of, usable
@@ -278,11 +278,11 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         return other
 
     def _copied_to(self, context: Context) -> NDArray:
-        copy = empty_array(self._shape, self._dtype, context, self._class)
-        try:
-            ctypes.memmove(copy._address, self._address, self._nbytes())
-        except ctypes.ArgumentError:  # an address of another device
-            copy_between(copy._storage.device, copy._address, self._storage.device, self._address, self._nbytes())
+        copy, nbytes = empty_array(self._shape, self._dtype, context, self._class), self._nbytes()
+        if nbytes < LARGE and copy._address.__class__ is int and self._address.__class__ is int:
+            ctypes.memmove(copy._address, self._address, nbytes)
+        else:  # by threads, or to another device
+            copy_between(copy._storage.device, copy._address, self._storage.device, self._address, nbytes)
         if is_recorded((self,)):
             record_copy(self, copy)
         return copy

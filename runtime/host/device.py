@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.settings import settings
 from ..memory_limit import physical_memory
+from ..storage import LARGE
 from . import allocator
 from .machine import cpu_flags, host_target
 from .tuning import tuned_target
@@ -77,7 +78,12 @@ class HostDevice:
         ctypes.memmove(into.ctypes.data, address, into.nbytes)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
-        ctypes.memmove(target, source, nbytes)
+        if nbytes < LARGE or abs(target - source) < nbytes:
+            ctypes.memmove(target, source, nbytes)
+            return
+        from .threads import get_pool
+
+        get_pool().copy(target, source, nbytes)
 
     def clear(self, address: int, nbytes: int) -> None:
         ctypes.memset(address, 0, nbytes)

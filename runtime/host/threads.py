@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 
 from ...codegen.llvm.pool import LARGEST_POOL, RUN
-from ...codegen.records import KERNELS, RECORD_WORDS
+from ...codegen.records import COPIED, COPY, KERNELS, RECORD_WORDS
 from .direct_calls import DirectCalls, resolve_python
 from .loader import load_object, load_objects, resolve_libc
 from .machine import host_target
@@ -72,6 +72,13 @@ class ThreadPool:
         """Use `threads` threads from the next launch on. Kernels must not call this."""
         if _checked_threads(threads) != self.threads:
             self._resize(threads)
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copy memory that does not overlap, on all threads."""
+        words = (ctypes.c_int64 * 6)(self.kernels[COPY], 0, nbytes, COPIED, target, source)
+        address = ctypes.addressof(words)
+        words[1] = address + 4 * ctypes.sizeof(ctypes.c_int64)
+        self.run(address, 1)
 
     def close(self) -> None:
         """Stop the workers; later runs do without them. Called at exit, before the memory that workers use is freed."""

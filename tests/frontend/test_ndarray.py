@@ -509,3 +509,19 @@ def test_booleans_become_int64_beside_numbers() -> None:
         x += 1
     symbol: Any = mx.sym.var("x")
     assert (symbol * 3).eval(x=x)[0].dtype == np.int64
+
+
+def test_every_second_element_of_large_arrays() -> None:
+    """An operator copies them, also on a tape. Other keys of such arrays are NumPy's."""
+    values = np.random.default_rng(0).standard_normal((60, 70, 80)).astype(np.float32)
+    x = nd.array(values)
+    for key in (np.s_[::2], np.s_[:, ::3], np.s_[::7, :, ::2], np.s_[:, :, ::-1], np.s_[1::2], np.s_[:, 3:9]):
+        np.testing.assert_array_equal(x[key].asnumpy(), values[key])
+    np.testing.assert_array_equal(x.copy().asnumpy(), values)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = x[:, ::3] * 2
+    y.backward()
+    expected = np.zeros_like(values)
+    expected[:, ::3] = 2
+    np.testing.assert_array_equal(x.grad.asnumpy(), expected)

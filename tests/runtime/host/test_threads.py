@@ -224,6 +224,14 @@ def test_pieces_of_several_launches_run_once(pool: ThreadPool, kernels: LoadedOb
     assert sum(int(t.b.sum()) for t in tables) == len(parts)
 
 
+@pytest.mark.parametrize("nbytes", [0, 1, 70_000, 3_000_001])
+def test_memory_is_copied_by_all_threads(pool: ThreadPool, nbytes: int) -> None:
+    source = np.random.default_rng(nbytes).integers(0, 256, nbytes + 1, np.uint8)
+    target = np.zeros(nbytes + 1, np.uint8)
+    pool.copy(target.ctypes.data, source.ctypes.data, nbytes)
+    assert (target[:nbytes] == source[:nbytes]).all() and target[nbytes] == 0
+
+
 def test_small_launch_is_one_call_on_the_caller(pool: ThreadPool, kernels: LoadedObject) -> None:
     cells = Cells(100)
     Records((kernels.address("touch"), cells.address, 100, 100)).run(pool)
