@@ -148,7 +148,10 @@ class Layout:
     def _record(self, word: int, kernel: str, table: int, count: int, grain: int) -> None:
         self.kernels.append((word, kernel))
         self.links.append((word + 1, table))
-        self._put(word + 2, (count, grain))
+        self.words[word + 2] = count
+        self.words[word + 3] = grain
+        if count.__class__ is not int or grain.__class__ is not int:
+            self._put(word + 2, (count, grain))
 
     def _alone(self, word: int, step: Step) -> Placed:
         match as_launch(step):
@@ -180,8 +183,11 @@ class Layout:
 
     def _table_of(self, launch: Launch) -> int:
         start = self._take(len(launch.arguments))
+        words = self.words
         for word, argument in enumerate(launch.arguments, start):
-            if isinstance(argument, int):
+            if argument.__class__ is int:  # nearly all arguments are
+                words[word] = argument  # type: ignore[call-overload]
+            elif isinstance(argument, int):
                 self._put(word, (argument,))
             else:
                 self._place(argument, word)

@@ -210,7 +210,8 @@ class _ProgramLayout:
     arena."""
 
     def __init__(self, program: Program) -> None:
-        self.layout = layout = Layout(program.prepare, program.grouped(), _own_bytes(program) > _SHORT_BYTES)
+        shared = bool(program.groups) and _own_bytes(program) > _SHORT_BYTES
+        self.layout = layout = Layout(program.prepare, program.grouped(), shared)
         self.patches = layout.operands(len(program.inputs), len(program.outputs))
         arena, split = layout.memory.get((Space.ARENA, 0), ()), program.scratch_bytes
         self.scratch = [(word, offset) for word, offset in arena if offset < split]
@@ -252,7 +253,7 @@ class Instance:
         records.place(layout.own, arena.own_address)
         if arena.scratch is not None:
             self.place_scratch(arena.scratch.address)
-        prepare, groups = len(program.prepare), len(program.grouped())
+        prepare, groups = len(program.prepare), len(program.groups or program.steps)
         self.prepare = ctypes.c_void_p(records.address), ctypes.c_int64(prepare)
         self.records = ctypes.c_void_p(records.record(prepare)), ctypes.c_int64(groups)
         self._both = self.prepare[0], ctypes.c_int64(prepare + groups)
@@ -385,10 +386,10 @@ def _shown(program: Program, step: Computation) -> str:
 def _is_short(program: Program) -> bool:
     """True if the program is so short that releasing Python's lock costs more than it gains. No launch of such a
     program is split among threads."""
-    few = len(program.groups or program.steps) <= _SHORT_LAUNCHES
-    if not few or _own_bytes(program) > _SHORT_BYTES:
+    if len(program.groups or program.steps) > _SHORT_LAUNCHES:
         return False
-    return all(isinstance(x, Launch) and x.count <= x.grain for x in map(as_launch, program.steps))
+    alone = all(isinstance(x, Launch) and x.count <= x.grain for x in map(as_launch, program.steps))
+    return alone and _own_bytes(program) <= _SHORT_BYTES
 
 
 def _own_bytes(program: Program) -> int:
