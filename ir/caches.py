@@ -40,9 +40,10 @@ class Cache(Generic[_K, _V]):
         self._weigh = weigh
         self._bytes = 0  # of the recent generation
         self._lock = ForkSafeLock()
-        _caches.add(self)
-        if ages:
-            _ageing.add(self)
+        with _registering:
+            _caches.add(self)
+            if ages:
+                _ageing.add(self)
 
     def find(self, key: _K) -> _V | None:
         """The entry of `key`, or None."""
@@ -122,23 +123,30 @@ class Cache(Generic[_K, _V]):
 
 _caches: WeakSet[Cache[Any, Any]] = WeakSet()
 _ageing: WeakSet[Cache[Any, Any]] = WeakSet()
+_registering = ForkSafeLock()
+
+
+def _listed(caches: WeakSet[Cache[Any, Any]]) -> list[Cache[Any, Any]]:
+    """The caches, to which other threads add meanwhile."""
+    with _registering:
+        return list(caches)
 
 
 def age_caches() -> None:
     """Drop the entries that were not used since the last call, of all caches that age."""
-    for cache in list(_ageing):
+    for cache in _listed(_ageing):
         cache.age()
 
 
 def clear_caches() -> None:
     """Drop the entries of all caches of the process: for tests, and after a change of the settings."""
-    for cache in list(_caches):
+    for cache in _listed(_caches):
         cache.clear()
 
 
 def cache_counts() -> dict[str, int]:
     """The number of entries by cache name; caches that share a name are added up."""
     counts: Counter[str] = Counter()
-    for cache in list(_caches):
+    for cache in _listed(_caches):
         counts[cache.name] += len(cache)
     return dict(counts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,18 @@ def test_programs_of_eager_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
             for a, b in zip(expected, step(rows), strict=True):
                 np.testing.assert_array_equal(a, b)
             assert held() < 2 * program_bytes.LIMIT
+
+
+def test_threads_whose_programs_are_dropped_get_right_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_bytes, "LIMIT", 1 << 18)
+    expected = {rows: step(rows) for rows in range(4, 30)}
+
+    def work(first: int) -> bool:
+        order = [4 + (first + 7 * n) % 26 for n in range(60)]
+        return all(np.array_equal(a, b) for rows in order for a, b in zip(expected[rows], step(rows), strict=True))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(work, range(4)))
 
 
 def test_programs_of_a_block_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
