@@ -180,6 +180,8 @@ def _sort(w: Writer, node: Node, op: Sort) -> list[str]:
 def _argsort(w: Writer, node: Node, op: ArgSort) -> str:
     count = w.ints([node.outputs[0].type.shape[op.axis]])
     keys = w.input(node.inputs[0])
+    if node.inputs[0].type.dtype is DType.BOOL:  # which TopK does not take
+        keys = w.cast(keys, DType.I32)
     _, order = w.ops("TopK", [keys, count], 2, axis=op.axis, largest=int(op.descending), sorted=1)
     return w.cast(order, DType.I32)
 

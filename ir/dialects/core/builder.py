@@ -201,6 +201,16 @@ class CoreBuilder(ScalarMethods):
         taken = self.take_along(self.transpose(x, last), self.transpose(positions, last), -1)
         return self.transpose(taken, [last.index(k) for k in range(x.type.rank)])
 
+    def put_along(self, x: Value, positions: Value, updates: Value, axis: int) -> Value:
+        """x with updates at `positions` along one axis: result[.., positions[.., i, ..], ..] = updates[.., i, ..]."""
+        axis %= x.type.rank
+        if axis == x.type.rank - 1:
+            return self.scatter(x, self.expand_dims(positions, -1), updates, "set", (axis,), axis)
+        last = [*(k for k in range(x.type.rank) if k != axis), axis]
+        x, positions, updates = (self.transpose(v, last) for v in (x, positions, updates))
+        put = self.put_along(x, positions, updates, -1)
+        return self.transpose(put, [last.index(k) for k in range(x.type.rank)])
+
     def scatter(
         self, x: Value, indices: Value, updates: Value, op: str | ReduceOp, axes: Sequence[int], batch: int = 0
     ) -> Value:

@@ -42,12 +42,12 @@ class Sort(Primitive):
         return tuple(np.take_along_axis(a, order, self.axis) for a in arrays)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        """Sorts the permutation, and the cotangents with it."""
+        """Stores each cotangent where its element was."""
         order = b.argsort(node.inputs[0], self.axis, self.descending)
-        sorted_too = [i for i, v in enumerate(node.inputs) if v.type.dtype.has_cotangent]
-        undone = b.sort([order, *(cotangents[i] for i in sorted_too)], self.axis)[1:]
-        gradients = dict(zip(sorted_too, undone, strict=True))
-        return [gradients.get(i) for i in range(len(node.inputs))]
+        return [
+            b.put_along(b.full_like(v, 0), order, g, self.axis) if v.type.dtype.has_cotangent else None
+            for v, g in zip(node.inputs, cotangents, strict=True)
+        ]
 
 
 @dataclass(frozen=True)

@@ -296,5 +296,5 @@ class Choice(Operator):
         keys = draw.exponential(b, (self.a,))
         if inputs:
             keys = b.div(keys, b.cast(inputs[0], DType.F32))
-        _, order = b.sort([keys, b.iota((self.a,), DType.I64, 0)], 0)
-        return b.reshape(b.slice_axis(order, 0, 0, count), size)
+        order = b.argsort(keys, 0, count=count)
+        return b.reshape(b.cast(order, DType.I64), size)

@@ -126,9 +126,4 @@ class TopK(Operator):
 
     def _mask(self, b: MxBuilder, x: Value, order: Value, axis: int) -> Value:
         """Ones at the selected positions."""
-        last = [*(i for i in range(x.type.rank) if i != axis), axis]
-        order = b.transpose(order, last)
-        zeros = b.full(tuple(x.type.shape[i] for i in last), 0, x.type.dtype)
-        ones = b.full(order.type.shape, 1, x.type.dtype)
-        mask = b.scatter(zeros, b.expand_dims(order, -1), ones, "set", (x.type.rank - 1,), x.type.rank - 1)
-        return b.transpose(mask, [last.index(i) for i in range(x.type.rank)])
+        return b.put_along(b.full_like(x, 0), order, b.full(order.type.shape, 1, x.type.dtype), axis)
