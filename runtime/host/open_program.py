@@ -48,6 +48,8 @@ class OpenExecutable:
         if block is not None:
             ctypes.memset(block.address + scratch, 0, start + prepared - scratch)
             addresses += (block.address, block.address + start)
+        else:
+            addresses += (0, 0)  # of values without elements
         self._run(addresses, numbers)
         if block is not None:
             scratch_pool.put(block)

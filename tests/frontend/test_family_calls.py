@@ -202,3 +202,11 @@ def test_a_first_call_that_does_not_fit_names_the_operator() -> None:
         nd.dot(data((rows, 6)), data((6, 2)))
     with pytest.raises(mx.MXNetError, match="dot"):
         nd.dot(data((7, 6)), data((5, 2)))
+
+
+def test_results_without_elements() -> None:
+    """Their programs have no memory of their own."""
+    for n in (14, 20, 28, 33, 16):
+        x = nd.arange(3 * n * n).reshape((3, n, n))
+        y = nd.slice(x, begin=(2, 28, 28), end=(3, 29, 29))
+        assert np.array_equal(y.asnumpy(), x.asnumpy()[2:3, 28:29, 28:29])
