@@ -18,14 +18,6 @@ from numpy_cases import variables as _variables  # noqa: E402  # pyright: ignore
 
 FOLDER = DATA / "numpy"
 LIMITS = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-6}
-RESULTS = {
-    "np.prod(none)": "MXNet returns 0, which is no product of nothing",
-    "np.std(i)": "MXNet truncates the deviation of integers",
-    "np.var(i)": "MXNet truncates the variance of integers",
-    "np.average(x, axis=0, weights=p[:, 0], returned=True)": "MXNet returns a single sum of weights",
-    "np.pad(x, ((1, 0), (0, 1)), constant_values=7)": "MXNet ignores constant_values",
-}
-"""Results that differ on purpose, with the reason."""
 
 
 def variables(module: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..frontend.symbol import load
 from ..ir.types import TensorType
 from .errors import ToolError, UsageError
 from .inspect_text import counted
-from .model_files import find_model, refuse_onnx
+from .model_files import ONNX_SUFFIX, find_model
 from .models import Model, bind, data_types, load_model
 from .parameters import require_parameters
 
@@ -29,8 +29,8 @@ def run(options: argparse.Namespace) -> int:
     """Convert and print what was written; returns status 0. ToolError if `--verify` finds a difference."""
     source, target = Path(options.source), Path(options.file)
     suffix = target.suffix.lower()
-    refuse_onnx(source)
     _refuse_options(options, suffix)
+    _refuse_onnx(source, suffix)
     if suffix in (_PARAMS, *FORMATS):
         return _convert_parameters(source, target, options)
     if suffix == ".json":
@@ -43,6 +43,13 @@ def run(options: argparse.Namespace) -> int:
         check_target(target)
         return convert_to_stablehlo(target, _model(options, "StableHLO files"), options)
     raise UsageError(f"{target}: give a .params, .npz, .safetensors, .json, .onnx, .mlir or .mlirbc file")
+
+
+def _refuse_onnx(source: Path, suffix: str) -> None:
+    """UsageError for an ONNX file to which a file of MXNet shall be made."""
+    if source.suffix.lower() == ONNX_SUFFIX and suffix not in _STABLEHLO:
+        ways = "mx.contrib.onnx.import_model returns its symbol and parameters, which can be saved"
+        raise UsageError(f"{source}: ONNX files can be converted to .mlir and .mlirbc only; in Python, {ways}")
 
 
 def _refuse_options(options: argparse.Namespace, suffix: str) -> None:

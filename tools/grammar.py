@@ -138,7 +138,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_model(parser: argparse.ArgumentParser, **kwargs: object) -> None:
-    text = "a -symbol.json file, its prefix (PREFIX-symbol.json, PREFIX-0000.params), its .params, or a compiled folder"
+    text = (
+        "a -symbol.json file, its prefix (PREFIX-symbol.json, PREFIX-0000.params), its .params, an .onnx file, or "
+        "a compiled folder"
+    )
     parser.add_argument("model", metavar="MODEL", help=text, **kwargs)  # type: ignore[arg-type]
     _add_parameters(parser)
 

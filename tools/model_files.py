@@ -6,19 +6,20 @@ import re
 from pathlib import Path
 
 from ..ir.lazy_dataclass import dataclass
-from ..ir.suggestions import see, suggestion
+from ..ir.suggestions import suggestion
 from .errors import ToolError, UsageError
 
 _SUFFIX = "-symbol.json"
 MODULE_SUFFIXES = (".mlir", ".mlirbc")
+ONNX_SUFFIX = ".onnx"
 _CHECKPOINT = re.compile(r"(?P<prefix>.+)-\d{4}\.params")
 
 
 @dataclass(frozen=True)
 class ModelFiles:
     """The files of a model: `symbol` with `params` (None if there is none; `searched` is where it would be), the folder
-    `compiled`, or the file `module` of StableHLO. `tuning` is where schedules are that were tuned for it; the file may
-    not exist."""
+    `compiled`, the file `module` of StableHLO, or the file `onnx`. `tuning` is where schedules are that were tuned for
+    it; the file may not exist."""
 
     name: str
     symbol: Path
@@ -26,10 +27,11 @@ class ModelFiles:
     searched: Path | None = None
     compiled: Path | None = None
     module: Path | None = None
+    onnx: Path | None = None
 
     @property
     def is_symbol(self) -> bool:
-        """True for MXNet's files, of which passes make a program."""
+        """True for MXNet's files and ONNX files, of which passes make a program."""
         return self.compiled is None and self.module is None
 
     @property
@@ -47,8 +49,7 @@ def find_model(text: str, epoch: int | None = None, params: Path | None = None) 
     path = Path(text)
     if path.is_dir():
         return _compiled_files(path, epoch, params)
-    refuse_onnx(path)
-    if path.suffix.lower() in MODULE_SUFFIXES:
+    if path.suffix.lower() in (*MODULE_SUFFIXES, ONNX_SUFFIX):
         return _module_file(path, epoch, params)
     checkpoint = _CHECKPOINT.fullmatch(path.name)
     if checkpoint is not None:
@@ -67,15 +68,6 @@ def find_model(text: str, epoch: int | None = None, params: Path | None = None) 
     return ModelFiles(name, symbol, _params_file(prefix, epoch, params), _params_of(prefix, 0))
 
 
-def refuse_onnx(path: Path) -> None:
-    """ToolError for an ONNX file, which can only be written."""
-    if path.suffix.lower() == ".onnx":
-        ways = (
-            "export the model from its framework to MXNet's -symbol.json and .params files, or run it in ONNX Runtime"
-        )
-        raise ToolError(f"{path}: ONNX files can be written but not read yet: {ways}{see('command-line')}")
-
-
 def _compiled_files(path: Path, epoch: int | None, params: Path | None) -> ModelFiles:
     if epoch is not None or params is not None:
         raise UsageError(f"{path}: a compiled folder contains its parameters: omit --epoch and --params")
@@ -84,9 +76,16 @@ def _compiled_files(path: Path, epoch: int | None, params: Path | None) -> Model
 
 def _module_file(path: Path, epoch: int | None, params: Path | None) -> ModelFiles:
     if epoch is not None or params is not None:
-        raise UsageError(f"{path}: parameters of a StableHLO file are constants or inputs: omit --epoch and --params")
+        kind = (
+            "an ONNX file are in it"
+            if path.suffix.lower() == ONNX_SUFFIX
+            else "a StableHLO file are constants or inputs"
+        )
+        raise UsageError(f"{path}: parameters of {kind}: omit --epoch and --params")
     if not path.is_file():
         raise ToolError(f"{path}: no such file")
+    if path.suffix.lower() == ONNX_SUFFIX:
+        return ModelFiles(path.stem, path, onnx=path)
     return ModelFiles(path.stem, path, module=path)
 
 

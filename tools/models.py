@@ -87,9 +87,14 @@ class Model:
 
 
 def load_model(files: ModelFiles, weights: str | None = None) -> Model:
-    """The model stored in MXNet's files; `weights` is the value of `--weights`. Later compilations use the tuned
-    schedules beside it, unless the user chose others."""
+    """The model stored in MXNet's files or in an ONNX file; `weights` is the value of `--weights`. Later compilations
+    use the tuned schedules beside it, unless the user chose others."""
     use_tuning(files)
+    if files.onnx is not None:
+        from ..frontend.onnx.import_model import import_symbol
+
+        imported = import_symbol(files.onnx)
+        return Model(files.name, imported.symbol, imported.arguments, files.onnx, None, DType(weights or DType.F32))
     symbol = load(files.symbol)
     stored = _read(files.params) if files.params else {}
     known = set(symbol.list_inputs())

@@ -42,8 +42,6 @@ _OPERATORS = {"maximum": "broadcast_maximum", "minimum": "broadcast_minimum"}
 def binary_named(name: str) -> Binary:
     """The operator of a function of two arrays, `add` for instance."""
     operator = _OPERATORS.get(name, f"_npi_{name}")
-    if name.startswith("bitwise_"):
-        return Binary(operator, True, {})
     return Binary(operator, True, _AS_FLOATS) if name == "true_divide" else Binary(operator, True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
@@ -311,17 +310,16 @@ install(ndarray)
 
 def _array_text(array: ndarray, write: Callable[..., str]) -> str:
     """The elements as NumPy prints them, where float32 is the dtype that is not named."""
-    text = write(array.asnumpy())
-    if write is not onp.array_repr:
+    values = array.asnumpy()
+    if array._dtype is DType.F32 and write is onp.array_repr:
+        text = write(values)
+        text = text.replace(", dtype=float32)", ")")
+        if text.endswith("dtype=float32)"):
+            text = text[: text.rindex(",")] + ")"
         return text
-    text = (_NAMED if array.size else _DTYPE).sub(")", text)
-    named = array._dtype in (DType.F32, DType.BOOL)
-    return text if named else f"{text[:-1]}, dtype={array._dtype.full_name})"
-
-
-_DTYPE = re.compile(r",\s+dtype=\w+\)$")
-_NAMED = re.compile(r"(,\s+(dtype|shape)=(\w+|\([^)]*\)))+\)$")
-"""What NumPy prints after the elements: of arrays without any also the shape, which is kept."""
+    if array._dtype is DType.F64 and write is onp.array_repr:
+        return f"{write(values)[:-1]}, dtype=float64)"
+    return write(values)
 
 
 def _shape_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""`mxforge.onnx`: exports models to ONNX files."""
+"""`mxforge.onnx`: exports models to ONNX files. `mxforge.contrib.onnx` imports them."""
 
 from __future__ import annotations
 

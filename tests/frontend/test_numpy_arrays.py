@@ -171,26 +171,3 @@ def test_functions_of_numpy_on_arrays() -> None:
     assert (onp.ones((2, 2)) + x).tolist() == [[2, 3], [4, 5]] and (onp.float32(2) * x)[0, 0].item() == 2
     with autograd.record(), pytest.raises(ValueError, match="Falling back to NumPy operator logaddexp"):
         onp.logaddexp(x, x)
-
-
-@pytest.mark.parametrize(
-    ("array", "text"),
-    [
-        (lambda: np.array([1, 2], dtype="int64"), "array([1, 2], dtype=int64)"),
-        (lambda: np.array([1, 2], dtype="float64"), "array([1., 2.], dtype=float64)"),
-        (lambda: np.array([1, 2]), "array([1., 2.])"),
-        (lambda: np.array([1, 2]) > 1, "array([False,  True])"),
-        (lambda: np.zeros((0, 3), dtype="int64"), "array([], shape=(0, 3), dtype=int64)"),
-        (lambda: np.arange(2000, dtype="uint8")[:1001].reshape(-1)[:3], "array([0, 1, 2], dtype=uint8)"),
-        (lambda: np.arange(2000, dtype="int32"), "array([   0,    1,    2, ..., 1997, 1998, 1999], dtype=int32)"),
-        (lambda: -(np.array([1, 2]) > 1), "array([ 0, -1], dtype=int64)"),
-        (lambda: (np.array([1, 2]) > 1) & True, "array([False,  True])"),
-    ],
-)
-def test_printed_arrays_name_dtypes_but_float32_and_bool(array: Any, text: str) -> None:
-    assert repr(array()) == text
-
-
-def test_booleans_have_no_difference() -> None:
-    with pytest.raises(mx.MXNetError, match="subtract: is not defined on booleans"):
-        (np.ones(2) > 0) - (np.ones(2) > 1)

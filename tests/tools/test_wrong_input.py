@@ -26,18 +26,20 @@ def refused(done: Any, status: int, *texts: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "inspect", "profile", "tune", "compile", "bench"])
-def test_onnx_files_are_not_read_as_models(mxforge: Any, tmp_path: Path, command: str) -> None:
+def test_damaged_onnx_files_are_refused(mxforge: Any, tmp_path: Path, command: str) -> None:
+    pytest.importorskip("onnx")
     path = tmp_path / "x.onnx"
     path.write_bytes(b"\x08\x07\x93")
     more = ["-o", tmp_path / "out"] if command == "compile" else []
-    refused(mxforge(command, path, *more), 1, "x.onnx", "not read yet", "(see: mxforge help command-line)")
+    refused(mxforge(command, path, *more), 1, "x.onnx", "not an ONNX model")
 
 
 @pytest.mark.parametrize("target", ["y.json", "y.params", "y.onnx"])
 def test_onnx_files_are_not_converted(mxforge: Any, tmp_path: Path, target: str) -> None:
     path = tmp_path / "x.onnx"
     path.write_bytes(b"\x08\x07\x93")
-    refused(mxforge("convert", path, tmp_path / target), 1, "not read yet", "(see: mxforge help command-line)")
+    done = mxforge("convert", path, tmp_path / target)
+    refused(done, 2, "converted to .mlir and .mlirbc only", "mx.contrib.onnx.import_model")
 
 
 @pytest.mark.parametrize("target", ["y.json", "y.params", "y.npz", "y.onnx"])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...frontend.base import MXNetError
+from ...frontend.checkpoint import save_arrays
 from ...ir.types import TensorType
 from ...runtime.compiled_folder import MANIFEST, StoredModel, write_folder
 from ...runtime.compiled_shapes import StoredShapes, read_folder
@@ -46,9 +47,11 @@ def model_workloads(options: argparse.Namespace) -> Iterator[Workload]:
         return
     with Progress("reading the model"):
         model = load_model(files)
+        options.onnx = options.onnx or files.onnx
         inputs = [_inputs(model, options, batch) for batch in options.batches or (None,)]
     exports = "onnxruntime" in options.against and options.onnx is None
     with TemporaryDirectory(prefix="mxforge-bench-onnx-") as folder:
+        files = _saved(model, Path(folder)) if files.onnx is not None else files
         for types, arrays in inputs:
             specs = _symbol_specs(files, list(arrays), options)
             if exports:
@@ -94,6 +97,14 @@ class _Specs(dict[str, Mapping[str, Any]]):
         if needed is None:
             raise UsageError(f"{engine} cannot run models, only --suite")
         raise UsageError(f"{engine} cannot load this model: it requires {needed}")
+
+
+def _saved(model: Model, folder: Path) -> ModelFiles:
+    """The files in which engines find an ONNX model."""
+    symbol, params = folder / f"{model.name}-symbol.json", folder / f"{model.name}-0000.params"
+    model.symbol.save(symbol)
+    save_arrays(str(params), model.parameters, {})
+    return ModelFiles(model.name, symbol, params)
 
 
 def _symbol_specs(files: ModelFiles, names: Sequence[str], options: argparse.Namespace) -> _Specs:

@@ -45,6 +45,7 @@ _SHARED: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("log10", "log10", "The logarithm to base 10", ()),
     ("log1p", "log1p", "The logarithm of 1 + x", ()),
     ("log2", "log2", "The logarithm to base 2", ()),
+    ("negative", "neg", "The negative", ()),
     ("radians", "radians", "Degrees as radians", ()),
     ("reciprocal", "reciprocal", "The reciprocal", ()),
     ("rint", "rint", "The nearest integer", ()),
@@ -121,26 +122,6 @@ for _name, _function, _doc, _aliases in _SHARED:
 _declare_unary(UnaryFunction, "bitwise_not", _bitwise_not, "The complement of integers; the negation of booleans")
 for _name, _apply, _doc in _TESTS:
     _declare_unary(Test, _name, _apply, _doc)
-
-
-@operator("_npi_negative")
-class Negative(UnaryFunction):
-    """The negative, element by element. Booleans are the integers 0 and 1.
-
-    Returns:
-        An array of x's shape and dtype, int64 for booleans.
-    """
-
-    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
-        return [DType.I64 if inputs[0] is DType.BOOL else inputs[0]]
-
-    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
-        if inputs[0] is not DType.BOOL and outputs[0] is not DType.I64:
-            super().complete_dtypes(inputs, outputs)
-
-    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        (x,) = inputs
-        return b.neg(b.cast(x, DType.I64) if x.type.dtype is DType.BOOL else x)
 
 
 @operator("_npx_relu")
@@ -241,12 +222,6 @@ def _integers_only(function: Binary) -> Binary:
     return apply
 
 
-def _subtract(b: MxBuilder, x: Value, y: Value) -> Value:
-    if x.type.dtype is DType.BOOL:
-        raise TypeError("is not defined on booleans: use bitwise_xor or logical_not")
-    return BINARY["sub"](b, x, y)
-
-
 def _copysign(b: MxBuilder, x: Value, y: Value) -> Value:
     """|x| with the sign of y; the sign of -0.0 counts."""
     negative = b.or_(b.lt(y, 0), b.lt(b.div(b.full_like(y, 1), y), 0)) if y.type.dtype.is_float else b.lt(y, 0)
@@ -286,7 +261,7 @@ def _compared(name: str) -> Binary:
 # name, function, description, rule of the result's dtype, the function of the scalar operator if not NAME_scalar exists
 _BINARY: tuple[tuple[str, Binary, str, Rule | DType], ...] = (
     ("add", BINARY["add"], "The sum x1 + x2", promoted),
-    ("subtract", _subtract, "The difference x1 - x2", promoted),
+    ("subtract", BINARY["sub"], "The difference x1 - x2", promoted),
     ("multiply", BINARY["mul"], "The product x1 * x2", promoted),
     ("true_divide", BINARY["div"], "The quotient x1 / x2; a float", divided),
     ("mod", BINARY["mod"], "The remainder of x1 / x2, with the sign of x2", promoted),
@@ -356,7 +331,6 @@ class ScalarFunction(Elementwise):
 def _declare_binary(name: str, apply: Binary, doc: str, rule: Rule | DType) -> None:
     fixed = rule if isinstance(rule, DType) else None
     join: Rule = promoted if isinstance(rule, DType) else rule
-    is_bitwise = name.startswith("bitwise_")
 
     def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
         dtype = join([x.type.dtype for x in inputs])
@@ -368,12 +342,11 @@ def _declare_binary(name: str, apply: Binary, doc: str, rule: Rule | DType) -> N
 
     def of_number(reflected: bool) -> dict[str, Any]:
         def operand_dtype(dtype: DType) -> DType:
-            return DType.I64 if dtype is DType.BOOL and join is promoted and not is_bitwise else join([dtype])
+            return join([dtype]) if dtype is not DType.BOOL or join is divided else DType.I64
 
         def decompose(self: ScalarFunction, b: MxBuilder, *inputs: Value) -> Value:
             x = b.cast(inputs[0], operand_dtype(inputs[0].type.dtype))
-            integer = bool if x.type.dtype is DType.BOOL else int
-            number = b.full_like(x, self.scalar if x.type.dtype.is_float else integer(self.scalar))
+            number = b.full_like(x, self.scalar if x.type.dtype.is_float else int(self.scalar))
             return apply(b, number, x) if reflected else apply(b, x, number)
 
         def output_dtypes(self: ScalarFunction, inputs: Sequence[DType]) -> Sequence[DType | None]:

@@ -391,8 +391,12 @@ _REGISTRY: dict[str, type[Operator]] = {}
 _CANONICAL: list[type[Operator]] = []
 
 
-def operator(name: str, aliases: tuple[str, ...] = ()) -> Callable[[_T], _T]:
-    """Register a class as the operator `name` and under its aliases."""
+_LATER: dict[str, str] = {}
+
+
+def operator(name: str, aliases: tuple[str, ...] = (), listed: bool = True) -> Callable[[_T], _T]:
+    """Register a class as the operator `name` and under its aliases. Without `listed` it is no operator of `mx.nd` and
+    `mx.sym`: only graphs that importers of other formats make have it."""
 
     def register(cls: _T) -> _T:
         cls.name = f"mx.{name}"
@@ -402,7 +406,8 @@ def operator(name: str, aliases: tuple[str, ...] = ()) -> Callable[[_T], _T]:
             if known_as in _REGISTRY:
                 raise ValueError(f"operator {known_as} is declared twice")
             _REGISTRY[known_as] = cls
-        _CANONICAL.append(cls)
+        if listed:
+            _CANONICAL.append(cls)
         return cls
 
     return register
@@ -431,10 +436,15 @@ def _declaring_module() -> str:
 def find(name: str) -> type[Operator] | None:
     """The operator with this name or alias, or None; imports only the file that declares it."""
     registered = _REGISTRY.get(name)
-    if registered is None and name in FAMILY_OF:
-        import_module(f".{FAMILY_OF[name]}", __package__)
+    if registered is None and (name in FAMILY_OF or name in _LATER):
+        import_module(_LATER.get(name) or f".{FAMILY_OF[name]}", __package__)
         registered = _REGISTRY.get(name)
     return registered
+
+
+def declare_later(name: str, module: str) -> None:
+    """`find(name)` imports this module, which registers the operator."""
+    _LATER[name] = module
 
 
 def lookup(name: str) -> type[Operator]:

@@ -1,0 +1,81 @@
+"""Imports ONNX models as symbols."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from ..ndarray import NDArray, array
+from ..symbol import Group, Symbol, var
+from .files import OnnxError, read_model
+from .parameters import data_inputs, divided
+from .reader.graph import opset_of
+from .reader.node import Unsupported
+from .reader.unsupported import refuse_unknown
+from .translate import as_one, translated
+
+Arrays = dict[str, NDArray]
+
+
+class ImportedModel(NamedTuple):
+    """A symbol with the parameters and auxiliary states of a model, and the names of its data."""
+
+    symbol: Symbol
+    arguments: Arrays
+    auxiliary: Arrays
+    data: list[str]
+
+
+def import_symbol(path: str | os.PathLike[str], translate: bool = False) -> ImportedModel:
+    """A model as one operator `_onnx_graph`, whose outputs have the model's names; or with `translate` made of
+    operators of `mx` where they have the meaning of ONNX's.
+
+    OnnxError for a file that cannot be read. It names all operators that are not supported.
+    """
+    model = read_model(path)
+    try:
+        opset_of(model)
+        refuse_unknown(model)
+        graph, parameters = divided(model)
+    except (Unsupported, ValueError) as error:
+        raise OnnxError(f"{os.fspath(path)}: {error}") from None
+    names = [i.name for i in graph.graph.input]
+    variables = {name: var(name) for name in names}
+    if translate:
+        outputs = translated(graph, parameters, variables)
+    else:
+        outputs = as_one(graph, list(variables.values()), "")
+    symbol = Group(outputs) if len(outputs) > 1 else outputs[0]
+    states = symbol.list_auxiliary_states()
+    arrays = {name: array(value, dtype=value.dtype) for name, value in parameters.items()}
+    used = set(symbol.list_inputs())
+    arguments = {name: a for name, a in arrays.items() if name in used and name not in states}
+    auxiliary = {name: arrays[name] for name in states if name in arrays}
+    return ImportedModel(symbol, arguments, auxiliary, [n for n in names if n not in parameters])
+
+
+def import_model(model_file: str | os.PathLike[str]) -> tuple[Symbol, Arrays, Arrays]:
+    """An ONNX model as a symbol, its parameters and its auxiliary states.
+
+    The symbol has MXNet's operators where they have the meaning of ONNX's, and operators `_onnx_graph`, which real
+    MXNet does not have, for the other nodes. A model that computes shapes, or has loops or functions of its own, is one
+    such operator. Needs the package onnx. MXNetError names all operators that are not supported.
+    """
+    imported = import_symbol(model_file, translate=True)
+    return imported.symbol, imported.arguments, imported.auxiliary
+
+
+def get_model_metadata(model_file: str | os.PathLike[str]) -> dict[str, list[tuple[Any, ...]]]:
+    """The names, shapes and element types of a model's inputs, and the names and shapes of its outputs.
+
+    `{"input_tensor_data": [(name, shape, type)], "output_tensor_data": [(name, shape)]}`; as in MXNet, types are the
+    numbers of onnx.TensorProto.DataType, and extents that are not fixed are 0.
+    """
+    model = read_model(model_file)
+    inputs = [(i.name, _shape(i), i.type.tensor_type.elem_type) for i in data_inputs(model)]
+    outputs = [(o.name, _shape(o)) for o in model.graph.output]
+    return {"input_tensor_data": inputs, "output_tensor_data": outputs}
+
+
+def _shape(info: Any) -> tuple[int, ...]:
+    return tuple(d.dim_value for d in info.type.tensor_type.shape.dim)

@@ -1,0 +1,1 @@
+"""Reads ONNX models as graphs of core: one rule for each operator of ONNX."""
