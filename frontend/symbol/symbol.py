@@ -220,7 +220,7 @@ class Symbol:
 
     def as_nd_ndarray(self) -> Symbol:
         """The symbol as one of `mx.sym`."""
-        return Symbol(self._entries)
+        return self if type(self) is Symbol else Symbol(self._entries)
 
     def as_np_ndarray(self) -> Symbol:
         """The symbol as one of `mx.sym.np`."""

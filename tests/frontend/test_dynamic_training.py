@@ -327,3 +327,32 @@ def test_reshapes_of_an_executor_infer_shapes_once(monkeypatch: pytest.MonkeyPat
     }
     with pytest.raises(mx.MXNetError, match="Shape of unspecified arg first_weight changed"):
         executor.reshape(data=(6, 11), softmax_label=(6,))
+
+
+class _Halves(gluon.HybridBlock):
+    """A batch norm whose extents are equal only by a condition on the extents of the input."""
+
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, mean: Any, var: Any) -> Any:
+        y = F.Convolution(x, x, kernel=(3,), num_filter=4, stride=(2,), no_bias=True, pad=(1,), dilate=(2,))
+        normal = F.BatchNorm(y, gamma, beta, mean, var, axis=0, fix_gamma=True, eps=0.1)
+        first, second = F.split(normal, num_outputs=2, axis=0)
+        return F.concat(second * second, first, dim=0)
+
+
+def test_rows_whose_extents_are_equal_by_a_condition() -> None:
+    hybridized, eager = _Halves(), _Halves()
+    hybridized.hybridize()
+    for n in (1, 2, 3, 5):
+        data = nd.random.uniform(shape=(4, n, 3))
+        found: list[list[np.ndarray[Any, Any]]] = []
+        for net in (hybridized, eager):
+            x = data.copy()
+            statistics = [nd.array([1.0, 2, 3, 4]) + k for k in range(4)]
+            for array in (x, *statistics[:2]):
+                array.attach_grad()
+            with autograd.record():
+                y = net(x, *statistics)
+            y.backward()
+            found.append([y.asnumpy(), x.grad.asnumpy(), *[a.grad.asnumpy() for a in statistics[:2]]])
+        for first, second in zip(*found, strict=True):
+            np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-4)
