@@ -93,8 +93,9 @@ def load_model(files: ModelFiles, weights: str | None = None) -> Model:
     if files.onnx is not None:
         from ..frontend.onnx.import_model import import_symbol
 
-        imported = import_symbol(files.onnx)
-        return Model(files.name, imported.symbol, imported.arguments, files.onnx, None, DType(weights or DType.F32))
+        imported = import_symbol(files.onnx, own_names=True)
+        parameters = {**imported.arguments, **imported.auxiliary}
+        return Model(files.name, imported.symbol, parameters, files.onnx, None, DType(weights or DType.F32))
     symbol = load(files.symbol)
     stored = _read(files.params) if files.params else {}
     known = set(symbol.list_inputs())

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
+from ...ir.dialects.mx.shapes import UNKNOWN
 from ..ndarray import NDArray, array
 from ..symbol import Group, Symbol, var
 from .files import OnnxError, read_model
+from .operator import declared_dtype, declared_shape
 from .parameters import data_inputs, divided
 from .reader.graph import opset_of
 from .reader.node import Unsupported
 from .reader.unsupported import refuse_unknown
-from .translate import as_one, translated
+from .translate import renamed, translated
 
 Arrays = dict[str, NDArray]
 
@@ -26,9 +28,9 @@ class ImportedModel(NamedTuple):
     data: list[str]
 
 
-def import_symbol(path: str | os.PathLike[str], translate: bool = False) -> ImportedModel:
-    """A model as one operator `_onnx_graph`, whose outputs have the model's names; or with `translate` made of
-    operators of `mx` where they have the meaning of ONNX's.
+def import_symbol(path: str | os.PathLike[str], own_names: bool = False) -> ImportedModel:
+    """A model made of operators of `mx` where they have the meaning of ONNX's; `own_names`: its outputs have the names
+    that they have in the file.
 
     OnnxError for a file that cannot be read. It names all operators that are not supported.
     """
@@ -37,21 +39,29 @@ def import_symbol(path: str | os.PathLike[str], translate: bool = False) -> Impo
         opset_of(model)
         refuse_unknown(model)
         graph, parameters = divided(model)
+        variables = {i.name: _variable(i, i.name in parameters) for i in graph.graph.input}
+        outputs = translated(graph, parameters, variables)
     except (Unsupported, ValueError) as error:
         raise OnnxError(f"{os.fspath(path)}: {error}") from None
-    names = [i.name for i in graph.graph.input]
-    variables = {name: var(name) for name in names}
-    if translate:
-        outputs = translated(graph, parameters, variables)
-    else:
-        outputs = as_one(graph, list(variables.values()), "")
+    if own_names:
+        outputs = renamed(outputs, [o.name for o in graph.graph.output], graph)
     symbol = Group(outputs) if len(outputs) > 1 else outputs[0]
-    states = symbol.list_auxiliary_states()
-    arrays = {name: array(value, dtype=value.dtype) for name, value in parameters.items()}
-    used = set(symbol.list_inputs())
-    arguments = {name: a for name, a in arrays.items() if name in used and name not in states}
-    auxiliary = {name: arrays[name] for name in states if name in arrays}
-    return ImportedModel(symbol, arguments, auxiliary, [n for n in names if n not in parameters])
+    states, inputs = symbol.list_auxiliary_states(), set(symbol.list_inputs())
+    arrays = {name: array(value, dtype=value.dtype) for name, value in parameters.items() if name in inputs}
+    arguments = {name: a for name, a in arrays.items() if name not in states}
+    auxiliary = {name: a for name, a in arrays.items() if name in states}
+    return ImportedModel(symbol, arguments, auxiliary, [n for n in variables if n not in parameters])
+
+
+def _variable(info: Any, is_parameter: bool) -> Symbol:
+    """The variable of an input; that of data has the dtype, and the shape if only the batch is not fixed."""
+    if is_parameter:
+        return var(info.name)
+    dtype, shape = declared_dtype(info), declared_shape(info)
+    known = shape is not None and 0 not in shape
+    extents = tuple(0 if n is UNKNOWN else int(n) for n in shape) if shape is not None and known else None
+    name = None if dtype is None else dtype.full_name
+    return var(info.name, shape=extents, dtype=name)
 
 
 def import_model(model_file: str | os.PathLike[str]) -> tuple[Symbol, Arrays, Arrays]:
@@ -61,7 +71,7 @@ def import_model(model_file: str | os.PathLike[str]) -> tuple[Symbol, Arrays, Ar
     MXNet does not have, for the other nodes. A model that computes shapes, or has loops or functions of its own, is one
     such operator. Needs the package onnx. MXNetError names all operators that are not supported.
     """
-    imported = import_symbol(model_file, translate=True)
+    imported = import_symbol(model_file)
     return imported.symbol, imported.arguments, imported.auxiliary
 
 

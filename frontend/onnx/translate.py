@@ -210,6 +210,16 @@ def _alone(
     return [next(results) if n else symbols[names[0]] for n in proto.output]
 
 
+def renamed(outputs: list[Symbol], names: list[str], model: Any) -> list[Symbol]:
+    """The outputs under other names."""
+    library = onnx_library()
+    operands = [f"{name}_operand" for name in names]
+    nodes = [library.helper.make_node("Identity", [o], [n]) for o, n in zip(operands, names, strict=True)]
+    infos = [[library.ValueInfoProto(name=n) for n in listed] for listed in (operands, names)]
+    graph = library.helper.make_graph(nodes, "outputs", *infos)
+    return as_one(library.helper.make_model(graph, opset_imports=list(model.opset_import)), outputs, "")
+
+
 def as_one(model: Any, operands: list[Symbol], name: str) -> list[Symbol]:
     """The outputs of a model as one operator `_onnx_graph` on its inputs."""
     return [Symbol([entry]) for entry in create_node(NAME, {"model": text_of(model)}, operands, {}, name)]

@@ -48,7 +48,7 @@ def import_to_gluon(model_file: str, ctx: Any) -> SymbolBlock:
     from ...onnx.import_model import import_symbol
     from ...symbol import var
 
-    symbol, arguments, auxiliary, data = import_symbol(model_file, translate=True)
+    symbol, arguments, auxiliary, data = import_symbol(model_file)
     block = SymbolBlock(symbol, [var(name) for name in data])
     parameters = block.collect_params()
     for name, value in {**arguments, **auxiliary}.items():
