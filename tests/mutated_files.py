@@ -31,6 +31,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import mutated_onnx
 import mxforge as mx
 import numpy as np
 from mutations import Random, mutate_bytes, mutate_text_of_json
@@ -286,7 +287,14 @@ BOTH = (mutate_bytes, mutate_text_of_json, mutate_text_of_json)
 
 def formats(folder: Path) -> dict[str, Format]:
     """All formats by name, their samples in `folder`."""
+    onnx = {
+        "onnx": Format(tuple(mutated_onnx.samples(folder)), (mutate_bytes,), mutated_onnx.read, (mx.MXNetError,)),
+        "nodes": Format(
+            tuple(mutated_onnx.samples(folder)), (mutate_bytes,), mutated_onnx.infer, (mx.MXNetError,), names_file=False
+        ),
+    }
     return {
+        **(onnx if mutated_onnx.AVAILABLE else {}),
         "params": Format(tuple(_params(folder)), (mutate_bytes,), lambda p: mx.nd.load(str(p)), (mx.MXNetError,)),
         "npz": Format(tuple(_npz(folder)), (mutate_bytes,), read_npz, (ArtifactError,)),
         "npy": Format(tuple(_npy(folder)), (mutate_bytes,), read_npy, (ArtifactError,)),

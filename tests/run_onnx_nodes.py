@@ -107,9 +107,21 @@ def _run(graph: Any, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
 
     program = compile_program(graph, Options(), HOST)
     results = [np.zeros(t.shape, t.dtype.memory) for t in graph.output_types()]
-    arrays = [np.ascontiguousarray(a) for a in operands]
+    arrays = [_memory(a, t.dtype) for a, t in zip(operands, graph.input_types(), strict=True)]
     HOST.load(program).run([a.ctypes.data for a in arrays], [r.ctypes.data for r in results])
-    return results
+    return [_widened(r) if t.dtype is DType.BF16 else r for r, t in zip(results, graph.output_types(), strict=True)]
+
+
+def _memory(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """The elements as programs read them: bfloat16 as the upper halves of float32."""
+    if dtype is DType.BF16:
+        return (np.ascontiguousarray(array, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return np.ascontiguousarray(array)
+
+
+def _widened(bits: np.ndarray) -> np.ndarray:
+    """The numbers of bfloat16's bits."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def _compared(case: Any, types: Sequence[TensorType], found: Sequence[Any], expected: Sequence[Any]) -> tuple[str, str]:

@@ -33,12 +33,32 @@ def read_model(path: str | os.PathLike[str]) -> Any:
         raise OnnxError(f"{file}: not an ONNX model ({type(error).__name__}: {error})") from None
     if not model.graph.node and not model.graph.output:
         raise OnnxError(f"{file}: not an ONNX model: it has no graph")
+    _check_texts(model, file)
     for tensor in _tensors(model):
         if tensor.data_location == library.TensorProto.EXTERNAL:
             _read_data(tensor, file)
         elif tensor.raw_data:
             _check_size(tensor, len(tensor.raw_data), file)
     return model
+
+
+def _check_texts(model: Any, file: Path) -> None:
+    """OnnxError for names that are not UTF-8, which the package protobuf returns as bytes."""
+    graphs = [model.graph]
+    nodes = [node for function in model.functions for node in function.node]
+    texts = [o.domain for o in model.opset_import]
+    while graphs or nodes:
+        if graphs:
+            graph = graphs.pop()
+            nodes.extend(graph.node)
+            texts += [named.name for field in (graph.input, graph.output, graph.initializer) for named in field]
+        if nodes:
+            node = nodes.pop()
+            texts += [node.op_type, node.name, node.domain, *node.input, *node.output]
+            texts += [a.name for a in node.attribute]
+            graphs.extend(a.g for a in node.attribute if a.HasField("g"))
+    if not all(isinstance(text, str) for text in texts):
+        raise OnnxError(f"{file}: not an ONNX model: a name is not UTF-8")
 
 
 def _tensors(model: Any) -> Iterator[Any]:

@@ -43,6 +43,8 @@ def import_symbol(path: str | os.PathLike[str], own_names: bool = False) -> Impo
         outputs = translated(graph, parameters, variables)
     except (Unsupported, ValueError) as error:
         raise OnnxError(f"{os.fspath(path)}: {error}") from None
+    except (TypeError, KeyError, IndexError, AttributeError) as error:  # of attributes of wrong kinds
+        raise OnnxError(f"{os.fspath(path)}: a node is invalid: {error}") from None
     if own_names:
         outputs = renamed(outputs, [o.name for o in graph.graph.output], graph)
     symbol = Group(outputs) if len(outputs) > 1 else outputs[0]

@@ -25,6 +25,9 @@ from .tensors import array_of, attributes_of, constant
 OLDEST, NEWEST = 7, 28
 """The operator sets that can be read."""
 
+_INVALID = GraphError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError
+"""Errors of rules for attributes and operands of wrong kinds."""
+
 _FOLDED_ELEMENTS = 1 << 16
 """Nodes with more known elements than this are not evaluated when the graph is read."""
 
@@ -75,7 +78,7 @@ class GraphReader:
                 self._node(proto)
             except Unsupported as error:
                 self._note(proto, str(error))
-            except (GraphError, ValueError, TypeError, KeyError, IndexError, ZeroDivisionError, OverflowError) as error:
+            except _INVALID as error:
                 reason = error.reason if isinstance(error, GraphError) else error
                 self._note(proto, f"the node is invalid: {reason}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,12 @@ from ....ir.dialects.core.builder import CoreBuilder
 from ....ir.graph import Value
 from ....ir.types import DType
 from .node import OnnxNode, Unsupported, front, integers, rule
+from .shapes import limited
 
 Array = np.ndarray[Any, Any]
+
+_LARGEST_MATRIX = 1 << 20
+"""The elements of a matrix of weights; a larger one is replaced by sums of neighbours."""
 
 
 @rule("Resize", "Upsample")
@@ -56,7 +61,7 @@ def _scales_and_sizes(n: OnnxNode, extents: Sequence[int]) -> tuple[list[float],
             one = min(scales) if policy == "not_larger" else max(scales)
             return [one] * len(scales), [int(np.floor(one * e + 0.5)) for e in extents]
         return scales, sizes
-    return scales, [int(np.floor(s * e)) for s, e in zip(scales, extents, strict=True)]
+    return scales, list(limited([int(np.floor(s * e)) for s, e in zip(scales, extents, strict=True)]))
 
 
 def _coordinates(where: str, extent: int, size: int, scale: float, start: float, end: float) -> Array:
@@ -97,14 +102,31 @@ def _resized(n: OnnxNode, b: CoreBuilder, x: Value, axis: int, at: Array, scale:
     if n.attr("exclude_outside", 0):
         weights = np.where((places < 0) | (places >= extent), 0, weights)
         weights = weights / weights.sum(1, keepdims=True)
-    matrix = np.zeros((at.size, extent))
-    rows = np.broadcast_to(np.arange(at.size)[:, None], places.shape)
-    np.add.at(matrix, (rows, np.clip(places, 0, extent - 1)), weights)
-    wide = x if x.type.dtype.is_float else b.cast(x, DType.F32)
-    moved = b.dot(wide, b.constant(matrix, wide.type.dtype), (), (), (axis,), (1,))
-    rank = x.type.rank
-    result = b.transpose(moved, [*range(axis), rank - 1, *range(axis, rank - 1)])
+    wide, places = x if x.type.dtype.is_float else b.cast(x, DType.F32), np.clip(places, 0, extent - 1)
+    if at.size * extent <= _LARGEST_MATRIX:
+        result = _product(b, wide, axis, places, weights)
+    else:
+        result = _weighted(b, wide, axis, places, weights)
     return _rounded(b, result, x.type.dtype)
+
+
+def _product(b: CoreBuilder, x: Value, axis: int, places: Array, weights: Array) -> Value:
+    """The product with a matrix that has the weights at the places."""
+    count, rank = len(places), x.type.rank
+    matrix = np.zeros((count, x.type.shape[axis]))
+    np.add.at(matrix, (np.broadcast_to(np.arange(count)[:, None], places.shape), places), weights)
+    moved = b.dot(x, b.constant(matrix, x.type.dtype), (), (), (axis,), (1,))
+    return b.transpose(moved, [*range(axis), rank - 1, *range(axis, rank - 1)])
+
+
+def _weighted(b: CoreBuilder, x: Value, axis: int, places: Array, weights: Array) -> Value:
+    """The sum of the neighbours, each with its weights."""
+    terms = []
+    for place, weight in zip(places.T, weights.T, strict=True):
+        taken = b.take(x, b.constant(np.ascontiguousarray(place)), axis)
+        factor = b.constant(np.ascontiguousarray(weight), x.type.dtype)
+        terms.append(b.mul(taken, b.broadcast_along(factor, taken.type.shape, axis)))
+    return reduce(b.add, terms)
 
 
 def _rounded(b: CoreBuilder, x: Value, dtype: DType) -> Value:

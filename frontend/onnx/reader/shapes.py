@@ -16,13 +16,13 @@ from .node import Known, OnnxNode, Result, Unsupported, dtype_of, front, integer
 from .tensors import array_of
 
 _LARGEST = 1 << 31
-"""The number of elements of a constant that a node describes; larger ones are refused."""
+"""The number of elements of a tensor whose shape is a number in the file; larger ones are refused."""
 
 
 def limited(shape: Any) -> Any:
-    """The shape of a constant; Unsupported if it has too many elements."""
+    """The shape of a tensor; Unsupported if it has too many elements."""
     if prod(shape) > _LARGEST:
-        raise Unsupported(f"a constant of shape {tuple(shape)} is too large")
+        raise Unsupported(f"a tensor of shape {tuple(shape)} is too large")
     return shape
 
 
