@@ -10,6 +10,7 @@ NOT_YET = "this part of MXNet is not in mxforge yet" + see("compatibility")
 _NUMPY = "it belongs to the implementation of MXNet's NumPy interface: use mx.np, mx.npx, mx.sym.np and mx.sym.npx"
 _C_INTERFACE = "it belongs to the interface between MXNet's Python and C code, which mxforge does not have"
 
+_ONNX_IMPORT = "mxforge has a different implementation of the ONNX import: use mx.contrib.onnx"
 _ONNX = "mxforge has a different implementation of the ONNX export: use mx.onnx.export_model"
 
 _MODULES = {
@@ -22,9 +23,10 @@ _MODULES = {
     _C_INTERFACE: """_api_internal _ctypes _ctypes.ndarray _ctypes.space _ctypes.symbol _cy3 _ffi _ffi._ctypes
     _ffi._ctypes.function _ffi._ctypes.object _ffi._ctypes.types _ffi._cy3 _ffi.base _ffi.function _ffi.node_generic
     _ffi.object _ffi.runtime_ctypes _global_var api cython space tvmop""",
-    NOT_YET: """contrib.onnx.onnx2mx contrib.onnx.onnx2mx._import_helper contrib.onnx.onnx2mx._op_translations
+    NOT_YET: "contrib.quantization contrib.tensorrt",
+    _ONNX_IMPORT: """contrib.onnx.onnx2mx contrib.onnx.onnx2mx._import_helper contrib.onnx.onnx2mx._op_translations
     contrib.onnx.onnx2mx._translation_utils contrib.onnx.onnx2mx.import_model contrib.onnx.onnx2mx.import_onnx
-    contrib.onnx.onnx2mx.import_to_gluon contrib.quantization contrib.tensorrt""",
+    contrib.onnx.onnx2mx.import_to_gluon""",
     _ONNX: """onnx.mx2onnx onnx.mx2onnx._export_helper onnx.mx2onnx._export_model onnx.mx2onnx._export_onnx
     onnx.mx2onnx._op_translations onnx.mx2onnx._op_translations._op_translations_opset12
     onnx.mx2onnx._op_translations._op_translations_opset13""",
