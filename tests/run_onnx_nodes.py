@@ -5,8 +5,8 @@
     python tests/run_onnx_nodes.py --compiled           # by compiled programs
 
 The package generates the cases. Integers, and other inputs that determine shapes, are constants. A case passes if the
-results have the expected shapes, dtypes and values: in bfloat16, whose sums ONNX rounds at each step, up to two units
-in the last place. It is refused if an error names what is not supported, and wrong otherwise. The exit status is 1 if
+results have the expected shapes, dtypes and values: in floats of 16 bits, whose sums ONNX rounds at each step, up to
+two units in the last place. It is refused if an error names what is not supported, and wrong otherwise. The exit status is 1 if
 a case is wrong.
 """
 
@@ -25,6 +25,8 @@ from mxforge.frontend.onnx.reader.graph import core_graph
 from mxforge.frontend.onnx.reader.node import Unsupported
 from mxforge.ir.dialects.core.interpret import interpret
 from mxforge.ir.types import DType, TensorType
+
+_TOLERANCES = {DType.F16: 2.0**-9, DType.BF16: 2.0**-6}
 
 PASS, REFUSED, WRONG, OTHER = "pass", "refused", "wrong", "not tensors"
 
@@ -128,7 +130,7 @@ def _compared(case: Any, types: Sequence[TensorType], found: Sequence[Any], expe
     for i, (t, one, other) in enumerate(zip(types, found, expected, strict=True)):
         if t != _type(other):
             return WRONG, f"result {i} is {t}, expected {_type(other)}"
-        rounding = 2.0**-6 if t.dtype is DType.BF16 else 1e-3
+        rounding = _TOLERANCES.get(t.dtype, 1e-3)
         one, other = (np.asarray(a, np.float64) for a in (one, other))
         if not np.allclose(one, other, rtol=max(case.rtol, rounding), atol=max(case.atol, 1e-5), equal_nan=True):
             return WRONG, f"result {i} differs by {np.nanmax(np.abs(one - other))}"
