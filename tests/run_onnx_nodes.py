@@ -6,8 +6,8 @@
 
 The package generates the cases. Integers, and other inputs that determine shapes, are constants. A case passes if the
 results have the expected shapes, dtypes and values: in floats of 16 bits, whose sums ONNX rounds at each step, up to
-two units in the last place. It is refused if an error names what is not supported, and wrong otherwise. The exit status is 1 if
-a case is wrong.
+two units in the last place. It is refused if an error names what is not supported, and wrong otherwise. The exit
+status is 1 if a case is wrong.
 """
 
 from __future__ import annotations
