@@ -188,7 +188,7 @@ def _refuse_quantized(file: SymbolFile) -> None:
 def _check_operators(file: SymbolFile) -> None:
     from ...ir.dialects.mx.operator import all_operators, declare_later, find
 
-    declare_later("_onnx_graph", f"{__package__.rpartition('.')[0]}.onnx.operator")  # symbols of imported models
+    declare_later("_onnx_graph", f"{__name__.rpartition('.symbol')[0]}.onnx.operator")  # symbols of imported models
     users: dict[str, list[str]] = {}
     for node in _all_nodes(file):
         if not node.is_variable and find(node.op) is None:

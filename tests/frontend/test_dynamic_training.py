@@ -353,6 +353,7 @@ def test_rows_whose_extents_are_equal_by_a_condition() -> None:
             with autograd.record():
                 y = net(x, *statistics)
             y.backward()
-            found.append([y.asnumpy(), x.grad.asnumpy(), *[a.grad.asnumpy() for a in statistics[:2]]])
+            gradients: list[Any] = [array.grad for array in (x, *statistics[:2])]
+            found.append([y.asnumpy(), *[gradient.asnumpy() for gradient in gradients]])
         for first, second in zip(*found, strict=True):
             np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-4)

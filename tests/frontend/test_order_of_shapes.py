@@ -40,7 +40,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], tuple[Shape, ...]]] = {
     "product": (lambda x: nd.dot(x, x, transpose_b=True), MATRICES),
     "products": (lambda x: nd.batch_dot(x, x, transpose_b=True), SEQUENCES),
     "dense": (lambda x: nd.FullyConnected(x, numbers(9, 12), num_hidden=9, no_bias=True), MATRICES[:2]),
-    "batch norm": (lambda x: nd.BatchNorm(x, *map(nd.array, ([1] * 8, [0] * 8, [0] * 8, [1] * 8))), IMAGES),
+    "batch norm": (lambda x: nd.BatchNorm(x, nd.ones(8), nd.zeros(8), nd.zeros(8), nd.ones(8)), IMAGES),
     "convolution": (
         lambda x: nd.Convolution(x, numbers(16, 8, 3, 3), kernel=(3, 3), pad=(1, 1), num_filter=16, no_bias=True),
         IMAGES,

@@ -36,19 +36,19 @@ def test_products_of_two_csr_matrices() -> None:
 def test_dot(dtype: str) -> None:
     """The second product with the transpose reads kept columns; a write to the matrix replaces them."""
     x, right, left = nd.array(X, dtype=dtype).tostype("csr"), random_matrix(11, 5, 2), random_matrix(17, 3, 3)
-    tolerance = {"rtol": 1e-2, "atol": 1e-2} if dtype == "float16" else {"rtol": 1e-5, "atol": 1e-6}
+    rtol, atol = (1e-2, 1e-2) if dtype == "float16" else (1e-5, 1e-6)
     found = nd.dot(x, nd.array(right, dtype=dtype))
     assert found.dtype == np.dtype(dtype)
-    np.testing.assert_allclose(found.asnumpy(), X @ right, **tolerance)
+    np.testing.assert_allclose(found.asnumpy(), X @ right, rtol, atol)
     for content in (X, X, Y):
         x[:] = nd.array(content, dtype=dtype).tostype("csr")
-        transposed = nd.dot(x, nd.array(left, dtype=dtype), transpose_a=True)
+        transposed: Any = nd.dot(x, nd.array(left, dtype=dtype), transpose_a=True)
         assert transposed.stype == "row_sparse"
         transposed.check_format()
-        np.testing.assert_allclose(transposed.asnumpy(), content.T @ left, **tolerance)
+        np.testing.assert_allclose(transposed.asnumpy(), content.T @ left, rtol, atol)
         before = nd.dot(nd.array(left.T, dtype=dtype), x)
         assert before.stype == "csr"
-        np.testing.assert_allclose(before.asnumpy(), left.T @ content, **tolerance)
+        np.testing.assert_allclose(before.asnumpy(), left.T @ content, rtol, atol)
 
 
 def test_dot_with_repeated_and_unsorted_columns() -> None:

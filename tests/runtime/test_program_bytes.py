@@ -53,6 +53,7 @@ def step(rows: int) -> list[Array]:
     with autograd.record():
         y = nd.tanh(x * 2 + 1) * x
     y.backward()
+    assert x.grad is not None
     return [y.asnumpy(), x.grad.asnumpy()]
 
 

@@ -189,8 +189,8 @@ def _declare_plain(distribution: str, parameters: Parameters, doc: str, function
     types = {**_types(parameters), "shape": OptionalInts, "ctx": Text, "dtype": RandomDType}
     example = f"Example:\n    >>> nd.random.{distribution}(shape=(2, 3)).shape\n    (2, 3)"
     text = _text(distribution, doc, names, example)
-    members = {**dict(parameters), "shape": None, "ctx": "", "dtype": None, "__doc__": text, "decompose": decompose}
-    members["extent_parameters"] = ("shape",)
+    members: dict[str, Any] = {**dict(parameters), "shape": None, "ctx": "", "dtype": None, "__doc__": text}
+    members |= {"decompose": decompose, "extent_parameters": ("shape",)}
     members |= _checked(distribution, names)
     declare(f"_random_{distribution}", _Draw, members, (f"random_{distribution}", *more), types)
 
