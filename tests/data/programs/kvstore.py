@@ -14,8 +14,6 @@ def stores(mx):
         found.append([type(store).__name__, store.type, store.rank, store.num_workers, store.is_capable("optimizer")])
     store = mx.kv.create()
     failures = [
-        failure(lambda: mx.kv.create("dist_sync")),
-        failure(lambda: mx.kv.create("nccl")),
         failure(lambda: mx.kv.create(3)),
         failure(lambda: store.is_capable("flight")),
         failure(lambda: store.save_optimizer_states("x")),
