@@ -29,7 +29,7 @@ from ..ir.kernel import (
     affine,
     walk,
 )
-from ..ir.symbolic import known_same
+from ..ir.symbolic import concrete
 from ..ir.types import TensorType
 from .lower_rules import RULES
 
@@ -155,7 +155,7 @@ class Lowering:
         extent 1."""
         assert self.rows is not None
         shape, names = value.type.shape, {a.name for a in self.axes}
-        if known_same(shape, self.rows[0]) or shape == self.rows[0]:  # a guard of the fusion may make them equal
+        if concrete(shape) == concrete(self.rows[0]):  # a value over the rows has fewer axes, or extents of 1
             along = ({f"i{k}", f"r{k}"} & names for k in range(len(shape)))
             return tuple(affine((own.pop(), 1)) if own else Affine() for own in along)
         rows = iter(affine((a.name, 1)) for a in self.axes if a.kind is AxisKind.PARALLEL)
