@@ -91,7 +91,7 @@ def test_launches_on_cuda_need_nothing(machine: str) -> None:
 
 def test_numbers_are_those_of_the_c_header() -> None:
     defines = re.findall(r"^#define MXF_(\w+) (\d+)", (SOURCES / "pool.h").read_text(), re.MULTILINE)
-    known = {**vars(numbers), **vars(layout)}.items()
+    known = ({**vars(numbers), **vars(layout)} | {"COPIED": None}).items()  # the host chooses how much a thread copies
     assert {name: int(value) for name, value in defines} == {
         name: value for name, value in known if re.match("[A-Z]+$|[A-Z][A-Z_]+$", name) and isinstance(value, int)
     }
