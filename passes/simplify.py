@@ -196,17 +196,30 @@ def _pointwise(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value
 
 
 def _added_rows(b: CoreBuilder, left: Value, right: Value) -> Value | None:
-    """x + updates that are added to zeros -> the updates added to x."""
+    """x + updates that are added to zeros -> the updates added to x. A sum of such updates alone stays one: it can become
+    a gradient of rows."""
     for x, other in ((left, right), (right, left)):
-        added: list[Node] = []
-        while other.node is not None and isinstance(other.node.op, Scatter) and other.node.op.op == "add":
-            added.append(other.node)
-            other = other.node.inputs[0]
-        if added and splat(other) == 0:
-            for node in reversed(added):
+        rows = _rows(other)
+        if rows and not _rows(x):
+            for node in rows:
                 x = b.add_node(node.op, x, *node.inputs[1:])
             return x
     return None
+
+
+def _rows(value: Value, depth: int = 8) -> list[Node]:
+    """The nodes that add updates to zeros, whose sum is `value`; none if it is no such sum, or a long one."""
+    node = value.node
+    if node is None or depth == 0:
+        return []
+    if isinstance(node.op, Scatter) and node.op.op == "add" and splat(node.inputs[0]) == 0:
+        return [node]
+    if not isinstance(node.op, Pointwise) or node.op.op is not ScalarOp.ADD:
+        return []
+    left, right = node.inputs
+    second = _rows(right, depth - 1)
+    first = _rows(left, depth - 1) if second else []
+    return [*first, *second] if first else []
 
 
 def _sum_of_pieces(b: CoreBuilder, left: Value, right: Value) -> Value | None:

@@ -66,5 +66,3 @@ def test_errors_name_pages_that_exist() -> None:
 def test_an_error_names_a_page() -> None:
     with pytest.raises(mx.MXNetError, match=r"Use cpu\(\)\. \(see: mxforge help compatibility\)$"):
         mx.nd.ones((1,), ctx=mx.gpu(99))
-    with pytest.raises(AttributeError, match=r"\(see: mxforge help compatibility\)$"):
-        mx.np.ones((1,))

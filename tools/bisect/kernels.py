@@ -108,7 +108,8 @@ class KernelCheck:
 
     def _run(self, run: SteppedRun, group: _Group, number: int) -> Fault | None:
         inside = {v for node in group.nodes for v in node.outputs}
-        taken = dict.fromkeys(v for v in _read_unpacked(group.steps) if v not in inside)
+        whole = self.compiled.sharing.whole
+        taken = dict.fromkeys(v for v in map(whole, _read_unpacked(group.steps)) if v not in inside)
         for value in taken:
             fault = self._overwritten(run, value, group, number)
             if fault is not None:
@@ -117,7 +118,7 @@ class KernelCheck:
         for launch in group.launches:
             run.run(launch)
         wrong: list[Difference] = []
-        written = {v for step in group.steps for v in step.operands}
+        written = {whole(v) for step in group.steps for v in step.operands}
         for value in group.nodes[-1].outputs:
             if value not in written:
                 continue
