@@ -196,8 +196,8 @@ def _pointwise(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value
 
 
 def _added_rows(b: CoreBuilder, left: Value, right: Value) -> Value | None:
-    """x + updates that are added to zeros -> the updates added to x. A sum of such updates alone stays one: it can become
-    a gradient of rows."""
+    """x + updates that are added to zeros -> the updates added to x. A sum of such updates alone stays: it can become a
+    gradient of rows."""
     for x, other in ((left, right), (right, left)):
         rows = _rows(other)
         if rows and not _rows(x):

@@ -10,7 +10,7 @@ from random_gradient_forms import check
 from random_gradient_programs import GradientProgram
 from run_random_programs import reference_programs
 
-COUNT, SHARE = 60, 10
+COUNT, SHARE = 40, 10
 FIRST = COUNT if "MXFORGE_CPU" in os.environ else 0
 """Code for another processor than this one runs other programs."""
 

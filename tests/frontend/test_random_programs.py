@@ -10,7 +10,7 @@ from random_program_forms import check
 from random_programs import Program
 from run_random_programs import reference_programs
 
-COUNT, SHARE = 60, 20
+COUNT, SHARE = 40, 20
 FIRST = COUNT if "MXFORGE_CPU" in os.environ else 0
 """Code for another processor than this one runs other programs."""
 
