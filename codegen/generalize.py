@@ -64,7 +64,7 @@ class GeneralKernel:
 def generalize(kernel: Kernel, kept_strides: Sequence[int], weaves: bool = False) -> GeneralKernel | None:
     """The shape-free form of a kernel; None if its code depends on shapes: contractions, masks, blocked layouts,
     reductions over different axes. `kept_strides` stay constants if the operation itself has them, because the target
-    has code for them; so does with `weaves` the extent of a woven axis."""
+    has code for them. With `weaves` the extent of a woven axis stays a constant too."""
     if contracts(kernel) or any(b.layout for b in kernel.buffers):
         return None
     nest = build_nest(hoist_reductions(kernel))

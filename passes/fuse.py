@@ -43,6 +43,7 @@ class Fuse(Pass):
     (`elementwise_groups.py`). A product is fused with functions of equal pieces of its columns (`product_parts.py`), a
     convolution with what moves the parameters that are its weights.
     Broadcasts, scalars and unit reshapes are copied into every region that reads them.
+    A gather and the transpose that follows it, with which `take` puts the axis in its place, are one region.
     Index maps that follow each other are one region where the target moves elements faster so (`joins_moves`).
     `repeated_reads`: products are also fused with elementwise nodes that read them several times (`epilogues.py`).
     Needs: core, layouts assigned. Keeps: values, and opaque nodes (large constants, reshapes, loops).

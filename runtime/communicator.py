@@ -104,7 +104,7 @@ class ThreadGroup:
 
     def exchange(self, rank: int, collective: str, values: Array) -> list[Array]:
         """The values of all members, which all call the same collective. Called by each member."""
-        self._parts[rank] = collective, values.copy()  # a member changes its values before the others have read them
+        self._parts[rank] = collective, values.copy()  # a member can change its values before the others read them
         self._wait()
         parts = [part for part in self._parts if part is not None]
         self._wait()

@@ -241,7 +241,11 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
 
 
 class DistributedTrainer(Trainer):
-    """A Trainer whose steps use the mean of the gradients of all workers: `batch_size` is that of one worker."""
+    """A Trainer whose steps use the mean of the gradients of all workers: `batch_size` is that of one worker.
+
+    Gradients are exchanged in their own dtype and in the messages of the store: `compression`, `num_groups`, `prefix` and
+    `gradient_predivide_factor`, which choose how Horovod exchanges them, are ignored.
+    """
 
     def __init__(
         self,
@@ -265,7 +269,8 @@ class DistributedTrainer(Trainer):
 
 
 class DistributedOptimizer(opt.Optimizer):
-    """An optimizer whose updates use the mean of the gradients of all workers."""
+    """An optimizer whose updates use the mean of the gradients of all workers. `num_groups` and
+    `gradient_predivide_factor` are ignored, as by `DistributedTrainer`."""
 
     def __init__(self, optimizer: opt.Optimizer, gradient_predivide_factor: float = 1.0, num_groups: int = 0) -> None:
         self._optimizer = optimizer
