@@ -243,8 +243,8 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
 class DistributedTrainer(Trainer):
     """A Trainer whose steps use the mean of the gradients of all workers: `batch_size` is that of one worker.
 
-    Gradients are exchanged in their own dtype and in the messages of the store: `compression`, `num_groups`, `prefix` and
-    `gradient_predivide_factor`, which choose how Horovod exchanges them, are ignored.
+    Gradients are exchanged in their own dtype and in the messages of the store: `compression`, `num_groups`, `prefix`
+    and `gradient_predivide_factor`, which choose how Horovod exchanges them, are ignored.
     """
 
     def __init__(
