@@ -5,7 +5,7 @@ bit for bit.
     map_places(program, move)              a program with other places
     preparation(program)                   the steps of `prepare` alone
     bind(program, parameters, moved, t)    with all that depends on parameters in one block of memory
-    combine_outputs(program, outputs)      with outputs combined over a group of processes
+    combine_outputs(program, buckets)      with buckets of outputs combined over a group of processes
 
 `program_combination.py` makes one program of several.
 """
@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import Any
 
 from .places import Move
-from .program import Place, Program, Space, Step
-from .step_accesses import group_steps, last_access
+from .program import Copy, Place, Program, Space, Step
+from .step_accesses import group_steps, last_accesses
 from .step_fields import FieldType, Layers, fields_of
 from .steps import Collective
 from .types import DType, TensorType
@@ -116,19 +116,30 @@ def bind(
     )
 
 
-def combine_outputs(program: Program, outputs: Iterable[int], operation: str = "sum") -> Program:
-    """The program whose outputs at these positions are combined over all members of a group, each as soon as it has its
-    value and no step reads that: gradients are sent while others are computed. ValueError for an output that no step
-    writes."""
-    added: dict[int, list[Step]] = {}
-    for position in outputs:
-        place, type = Place(Space.OUTPUT, position), program.outputs[position]
-        last = last_access(program, place)
-        if last is None:
-            raise ValueError(f"{program.name}: no step writes output {position}")
-        layers = getattr(program.steps[last], "layers", ())
-        combined = Collective(operation, type.dtype.value, place, place, type.size, layers=layers)
-        added.setdefault(last, []).append(combined)
+def combine_outputs(program: Program, buckets: Sequence[Sequence[int]], operation: str = "sum") -> Program:
+    """The program with one more output for each bucket of outputs, which have one dtype: their values one after
+    another, combined over all members of a group. A bucket is combined as soon as its outputs and those of the buckets
+    before it have their values: gradients are sent while others are computed.
+
+    ValueError for an output that no step writes.
+    """
+    final, added = last_accesses(program), dict[int, list[Step]]()
+    types: list[TensorType] = []
+    reached = 0
+    for number, bucket in enumerate(buckets, len(program.outputs)):
+        start, offset = Place(Space.OUTPUT, number), 0
+        for position in bucket:
+            if position not in final:
+                raise ValueError(f"{program.name}: no step writes output {position}")
+            reached, nbytes = max(reached, final[position]), program.outputs[position].nbytes
+            copy = Copy(start.at(offset), Place(Space.OUTPUT, position), nbytes)
+            added.setdefault(final[position], []).append(copy)
+            offset += nbytes
+        dtype = program.outputs[bucket[0]].dtype
+        types.append(TensorType((offset // dtype.itemsize,), dtype))
+        layers: Layers = getattr(program.steps[reached], "layers", ())
+        combined = Collective(operation, dtype.value, start, start, types[-1].size, layers=layers)
+        added.setdefault(reached, []).append(combined)
     steps = [step for n, own in enumerate(program.steps) for step in (own, *added.get(n, ()))]
-    combining = replace(program, steps=tuple(steps), groups=())
+    combining = replace(program, steps=tuple(steps), outputs=(*program.outputs, *types), groups=())
     return group_steps(combining) if program.groups else combining

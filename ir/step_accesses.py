@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .lazy_dataclass import dataclass
-from .places import Access, Place, Space
+from .places import Access, Space
 from .program import Copy, Fill, Launch, Program, Step, own_places, walk
 
 _UNKNOWN = Access(0, reads=True, writes=True)
@@ -57,19 +57,17 @@ def _step_access(program: Program, step: Step) -> StepAccess:
     return StepAccess(tuple(reads), tuple(writes))
 
 
-def last_access(program: Program, place: Place) -> int | None:
-    """The position of the last step that accesses the block of memory of a place; None if no step writes to it. After
-    this step an output has its value, which no step reads any more."""
-    block = place.space, place.index
-    accesses = step_accesses(program)
-    if not any((touched.space, touched.index) == block for access in accesses for touched in access.writes):
-        return None
-    touching = (
-        n
-        for n, access in reversed(list(enumerate(accesses)))
-        if any((touched.space, touched.index) == block for touched in (*access.reads, *access.writes))
-    )
-    return next(touching)
+def last_accesses(program: Program) -> dict[int, int]:
+    """The position of the last step that accesses an output, for each output to which a step writes. After this step
+    the output has its value, which no step reads any more."""
+    last: dict[int, int] = {}
+    written: set[int] = set()
+    for n, access in enumerate(step_accesses(program)):
+        written.update(touched.index for touched in access.writes if touched.space is Space.OUTPUT)
+        for touched in (*access.reads, *access.writes):
+            if touched.space is Space.OUTPUT:
+                last[touched.index] = n
+    return {position: n for position, n in last.items() if position in written}
 
 
 def group_steps(program: Program) -> Program:

@@ -1,6 +1,7 @@
 """Groups whose members combine values: what `Collective` steps call. The members of a `ThreadGroup` are threads.
 
-A thread has one communicator, which its programs use; by default it is the only member of its group.
+A thread has one communicator, which its programs use; by default it is the only member of its group. With `starting`
+collectives only begin in the program, and end later (`runtime/exchange.py`).
 """
 
 from __future__ import annotations
@@ -8,14 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 import numpy as np
 
+from ..ir.group import group
 from ..ir.types import DType
 from .tensor_memory import as_memory, elements, memory_at
 
 Array = np.ndarray[Any, Any]
+_Letters = SimpleQueue[tuple[int, list[int], Array]]
 
 _REDUCE: dict[str, Callable[[Sequence[Array]], Array]] = {
     "sum": lambda parts: _in_order(np.add, parts),
@@ -64,6 +68,27 @@ class Communicator(Protocol):
         """The number of this member among those on its machine, and how many they are."""
         ...
 
+    def duplicate(self) -> Communicator:
+        """This member in a new group of the same members, for another thread."""
+        ...
+
+    def mailbox(self) -> Mailbox:
+        """A new way to send messages to single members. All members call it in the same order."""
+        ...
+
+
+class Mailbox(Protocol):
+    """Messages between two members, which arrive in the order in which they were sent. Any thread can send; one
+    receives. A member can send to itself."""
+
+    def send(self, to: int, header: Sequence[int], content: Array) -> None:
+        """Send four numbers and the bytes of an array, and return at once."""
+        ...
+
+    def receive(self) -> tuple[int, list[int], Array] | None:
+        """The sender of a message, its numbers and its bytes; None if no message has come."""
+        ...
+
 
 class Alone:
     """The only member of a group."""
@@ -89,6 +114,14 @@ class Alone:
         """See `Communicator`."""
         return 0, 1
 
+    def duplicate(self) -> Communicator:
+        """See `Communicator`."""
+        return self
+
+    def mailbox(self) -> Mailbox:
+        """See `Communicator`."""
+        return _Messages(0, [SimpleQueue()])
+
 
 class ThreadGroup:
     """A group whose members are threads of this process. Collectives wait for all members; if one does not come within
@@ -97,6 +130,10 @@ class ThreadGroup:
     def __init__(self, size: int, timeout: float = 60.0) -> None:
         self._barrier = threading.Barrier(size, timeout=timeout)
         self._parts: list[tuple[str, Array] | None] = [None] * size
+        self._timeout = timeout
+        self._duplicates: list[ThreadGroup] = []
+        self.letters: list[_Letters] = [SimpleQueue() for _ in range(size)]
+        self._adding = threading.Lock()
 
     def member(self, rank: int) -> Communicator:
         """The member with this number."""
@@ -113,6 +150,13 @@ class ThreadGroup:
             raise CommunicationError(f"members take different collectives: {', '.join(sorted(collectives))}")
         return [array for _, array in parts]
 
+    def duplicate(self, number: int) -> ThreadGroup:
+        """The group that the members make when they duplicate themselves for this time, from 0 on."""
+        with self._adding:
+            while len(self._duplicates) <= number:
+                self._duplicates.append(ThreadGroup(self.size, self._timeout))
+        return self._duplicates[number]
+
     @property
     def size(self) -> int:
         return len(self._parts)
@@ -128,6 +172,7 @@ class _Member:
     def __init__(self, group: ThreadGroup, rank: int) -> None:
         self.group, self.rank = group, rank
         self.size = group.size
+        self._duplicates = 0
 
     def all_reduce(self, operation: str, values: Array, *, overwrites: bool = False) -> Array:
         parts = self.group.exchange(self.rank, f"{operation} of {values.dtype} {values.shape}", values)
@@ -145,12 +190,66 @@ class _Member:
     def on_this_machine(self) -> tuple[int, int]:
         return self.rank, self.size
 
+    def duplicate(self) -> Communicator:
+        self._duplicates += 1
+        return self.group.duplicate(self._duplicates - 1).member(self.rank)
+
+    def mailbox(self) -> Mailbox:
+        self._duplicates += 1
+        return _Messages(self.rank, self.group.duplicate(self._duplicates - 1).letters)
+
+
+class _Messages:
+    """The mailbox of a thread: each member has a queue."""
+
+    def __init__(self, rank: int, letters: list[_Letters]) -> None:
+        self._rank, self._letters = rank, letters
+
+    def send(self, to: int, header: Sequence[int], content: Array) -> None:
+        self._letters[to].put((self._rank, list(header), content.reshape(-1).view(np.uint8).copy()))
+
+    def receive(self) -> tuple[int, list[int], Array] | None:
+        try:
+            return self._letters[self._rank].get_nowait()
+        except Empty:
+            return None
+
+
+class _Default:
+    """The group of the threads that did not choose one."""
+
+    def __init__(self) -> None:
+        self.communicator: Communicator = Alone()
+
+
+default = _Default()
+
 
 class _Current(threading.local):
-    communicator: Communicator = Alone()
+    communicator: Communicator | None = None
+    start: Callable[[Array], None] | None = None
 
 
 _current = _Current()
+
+
+def current() -> Communicator:
+    """The communicator that this thread's programs use."""
+    return _current.communicator or default.communicator
+
+
+def _add(values: Array, members: int) -> Array:
+    """See `Group.add`."""
+    workers = current()
+    if workers.size != members:
+        raise CommunicationError(
+            f"statistics over {members} workers, each with one device, in a job of {workers.size}: start it by "
+            f"`mxforge launch -n {members}`, or set ndev (num_devices) to {workers.size}"
+        )
+    return workers.all_reduce("sum", values, overwrites=True)
+
+
+group.add = _add
 
 
 @contextmanager
@@ -163,16 +262,31 @@ def communicating(communicator: Communicator) -> Generator[None]:
         _current.communicator = before
 
 
+@contextmanager
+def starting(start: Callable[[Array], None]) -> Generator[None]:
+    """Let collectives of this thread's programs only begin: `start` gets their values, and their targets do not change.
+    BF16 is passed as float32."""
+    before, _current.start = _current.start, start
+    try:
+        yield
+    finally:
+        _current.start = before
+
+
 def combine_at(target: int, source: int, operation: str, dtype: DType, count: int) -> None:
     """Take a `Collective` step on values in the host's memory."""
     combined = combine(operation, dtype, memory_at(source, (count,), dtype))
-    memory_at(target, (count,), dtype)[...] = combined
+    if combined is not None:
+        memory_at(target, (count,), dtype)[...] = combined
 
 
-def combine(operation: str, dtype: DType, memory: Array) -> Array:
-    """The combination of values with those of the other members, both as they are in memory. BF16 is combined as
-    float32."""
-    return as_memory(_current.communicator.all_reduce(operation, elements(memory, dtype)), dtype)
+def combine(operation: str, dtype: DType, memory: Array) -> Array | None:
+    """The combination of values with those of the other members, both as they are in memory; None if it only begins.
+    BF16 is combined as float32."""
+    if _current.start is not None:
+        _current.start(memory if dtype is not DType.BF16 else elements(memory, dtype))
+        return None
+    return as_memory(current().all_reduce(operation, elements(memory, dtype)), dtype)
 
 
 def _in_order(combine: np.ufunc, parts: Sequence[Array]) -> Array:

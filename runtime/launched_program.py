@@ -263,7 +263,9 @@ class DeviceInstance:
         """Combine values in the host's memory."""
         dtype = DType(collective.dtype)
         values = self._read(self._address(table + 1), TensorType((collective.count,), dtype))
-        self.device.write(self._address(table), np.ascontiguousarray(combine(collective.operation, dtype, values)))
+        combined = combine(collective.operation, dtype, values)
+        if combined is not None:
+            self.device.write(self._address(table), np.ascontiguousarray(combined))
 
     def _read(self, address: DeviceAddress, type: TensorType) -> np.ndarray[Any, Any]:
         memory = np.empty(type.shape, type.dtype.memory)

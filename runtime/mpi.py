@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from functools import cache
 from types import TracebackType
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.settings import settings
-from .communicator import Alone, CommunicationError, Communicator
+from .communicator import Alone, CommunicationError, Communicator, Mailbox, current, default
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +34,8 @@ _SPINS, _PAUSE = 2000, 5e-5
 """Tests of a request before the pauses between them begin, and a pause in seconds."""
 _DRAIN = 0.2
 """Seconds until the launcher has read the text of an error."""
+_HEADER = 32
+"""Bytes of the numbers of a message."""
 _OPERATIONS = {"sum": "SUM", "mean": "SUM", "max": "MAX", "min": "MIN"}
 
 
@@ -46,7 +49,18 @@ def connect() -> Communicator:
     by one thread at a time. CommunicationError if a launcher of MPI started this process and mpi4py is missing."""
     if not is_launched():
         return Alone()
-    return _Process(_library())
+    mpi = _library()
+    return _Process(mpi, mpi.COMM_WORLD)
+
+
+def join() -> Communicator:
+    """Let programs of all threads use one group of all processes, and return it. All processes call it in the same
+    order as `connect`. A thread can have chosen another group."""
+    chosen = current()
+    if chosen.size == 1 and is_launched():
+        default.communicator = connect()
+        return default.communicator
+    return chosen
 
 
 @cache
@@ -78,6 +92,23 @@ def _end_job_with_process(mpi: Any) -> None:
         time.sleep(_DRAIN)  # the launcher ends at once, and forwards what it has read
         world.Abort(1)
 
+    def end_at_exit(status: int) -> None:
+        """Called by mpi4py's runner for a status other than 0: end now, and not when all threads have ended."""
+        error = sys.exception()
+        if not isinstance(error, SystemExit):
+            of_runner(status)
+            return
+        text = "" if isinstance(error.code, int) else f"{error.code}\n"
+        sys.stderr.write(
+            f"mxforge: worker {world.rank} of {world.size} ended with {status}, which ends the job\n{text}"
+        )
+        sys.stdout.flush()
+        sys.stderr.flush()
+        time.sleep(_DRAIN)
+        world.Abort(status)
+
+    of_runner, mpi._set_abort_status = mpi._set_abort_status, end_at_exit
+
     def end_of_thread(args: threading.ExceptHookArgs) -> None:
         if args.exc_type is not SystemExit:
             end(args.exc_type, args.exc_value, args.exc_traceback)
@@ -88,8 +119,9 @@ def _end_job_with_process(mpi: Any) -> None:
 class _Process:
     """A process of the job."""
 
-    def __init__(self, mpi: Any) -> None:
-        self._mpi, self._group = mpi, mpi.COMM_WORLD.Dup()
+    def __init__(self, mpi: Any, group: Any) -> None:
+        """A member of a duplicate of a group."""
+        self._mpi, self._group = mpi, group.Dup()
         self.size: int = self._group.size
         self.rank: int = self._group.rank
         self._abandoned: list[object] = []
@@ -139,6 +171,12 @@ class _Process:
         finally:
             near.Free()
 
+    def duplicate(self) -> Communicator:
+        return _Process(self._mpi, self._group)
+
+    def mailbox(self) -> Mailbox:
+        return _Messages(self._mpi, self._group.Dup())
+
     def _wait(self, request: Any, what: str, memory: object) -> None:
         """Wait until an operation is done. CommunicationError at the deadline; MPI then keeps the memory."""
         for _ in range(_SPINS):
@@ -154,3 +192,28 @@ class _Process:
                     f"worker {self.rank} of {self.size} waited {seconds} s for {what} in which another worker does not "
                     "take part (MXFORGE_COMMUNICATION_SECONDS is the limit)"
                 )
+
+
+class _Messages:
+    """The mailbox of a process."""
+
+    def __init__(self, mpi: Any, group: Any) -> None:
+        self._mpi, self._group = mpi, group
+        self._sent: list[tuple[Any, Array]] = []
+        self._sending = threading.Lock()
+
+    def send(self, to: int, header: Sequence[int], content: Array) -> None:
+        numbers = np.array(header, np.int64).view(np.uint8)
+        message = np.concatenate((numbers, np.ascontiguousarray(content).reshape(-1).view(np.uint8)))
+        with self._sending:
+            self._sent = [(request, memory) for request, memory in self._sent if not request.Test()]
+            self._sent.append((self._group.Isend([message, self._mpi.BYTE], dest=to), message))
+
+    def receive(self) -> tuple[int, list[int], Array] | None:
+        status = self._mpi.Status()
+        waiting = self._group.Improbe(status=status)
+        if waiting is None:
+            return None
+        message = np.empty(status.Get_count(self._mpi.BYTE), np.uint8)
+        waiting.Recv([message, self._mpi.BYTE])
+        return status.Get_source(), message[:_HEADER].view(np.int64).tolist(), message[_HEADER:]

@@ -151,6 +151,14 @@ class Parameter(ParameterArrays):
             self._deferred_init = ()
             raise ValueError(f"Cannot initialize Parameter '{self.name}' because {self._unknown()}.")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled and copied: not the trainer if its store connects this process with others."""
+        state = dict(self.__dict__)
+        if self._trainer is not None and self._trainer.is_shared:
+            state["_trainer"] = None
+        state.pop("_initialized_by", None)
+        return state
+
     _initialized_by: Callable[[Parameter], None] | None = None
     """Called after a deferred initialization: a trainer of several workers sets the values of the first one."""
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from operator import attrgetter
+from collections.abc import Sequence
 from typing import Any
 
 from .. import optimizer as opt
 from ..artifacts import write_atomically
 from ..context import Context
 from ..kvstore import KVStore, KVStoreBase, create
-from ..kvstore.kvstore import is_shared
+from ..kvstore.kvstore import SharedInitially, is_shared
 from ..ndarray.gradients import attachments
+from ..ndarray.tape import variable_of
 from ..optimizer.updater import load_states
 from ..parameter_updates import _create_kvstore, _create_sparse_kvstore, exchange
 from ..tracebacks import api_boundary, shorten
+from .held_parameters import HeldParameters, is_fresh, require_fresh
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
 
@@ -51,7 +53,8 @@ class Trainer:
         update_on_kvstore: bool | None = None,
     ) -> None:
         self._params = _as_list(params)
-        self._held: _Held | None = None
+        self._held: HeldParameters | None = None
+        self._expected = -1  # attachments.count when `expect` was called
         self._param2idx = {param.name: i for i, param in enumerate(self._params)}
         for param in self._params:
             param._set_trainer(self)
@@ -63,7 +66,7 @@ class Trainer:
         self._scale = self._optimizer.rescale_grad
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._reset_kvstore()
-        if is_shared(kvstore):
+        if self.is_shared:
             self._share_initial_values(kvstore)
 
     def _share_initial_values(self, kvstore: Any) -> None:
@@ -77,7 +80,7 @@ class Trainer:
         known = [param for param in dense if not param._deferred_init]
         store.share({param.name: param.list_data() for param in known})
         for param in dense:
-            param._initialized_by = lambda param: store.share({param.name: param.list_data()})
+            param._initialized_by = SharedInitially(store)
 
     def _check_contexts(self) -> list[Context]:
         """The contexts of all parameters. Raises AssertionError if they differ."""
@@ -126,6 +129,8 @@ class Trainer:
         requested = self._kvstore_params["update_on_kvstore"]
         store, update = self._make_kvstore()
         self._distributed = store is not None and "dist" in store.type
+        if store is not None and "async" in store.type and requested is False:
+            raise ValueError("Please set update_on_kvstore to true when training in async mode.")
         if requested is False and self._contains_sparse_weight:
             raise ValueError("Cannot set update_on_kvstore=False when sparse weights are present.")
         if not self._contains_sparse_weight and requested is not None:
@@ -195,6 +200,11 @@ class Trainer:
                 "is used."
             )
         self._optimizer.rescale_grad = scale
+
+    @property
+    def is_shared(self) -> bool:
+        """True if several workers can share the store."""
+        return is_shared(self._kvstore_params["kvstore"])
 
     @property
     def learning_rate(self) -> float:
@@ -272,22 +282,36 @@ class Trainer:
                     self._kvstore.pull(i, out, priority=-i, ignore_sparse=self._distributed)
             else:
                 dense.append((i, grads, param.list_data() if self._update_on_kvstore else grads))
+        self._expect([i for i, _, _ in dense])
         exchange(self._kvstore, dense)
 
+    def _expect(self, numbers: Sequence[int]) -> None:
+        """Let a shared store begin to sum these gradients in the next backward passes."""
+        if self._expected == attachments.count or not is_shared(self._kvstore) or len(self._contexts) > 1:
+            return
+        self._expected = attachments.count
+        variables = {i: variable_of(self._params[i].data()) for i in numbers}
+        self._kvstore.expect({i: variable for i, variable in variables.items() if variable is not None})
+
     def _overflowed(self) -> bool:
-        """True if losses are scaled and a gradient is infinite or NaN: then the step is skipped. Asked once a step."""
+        """True if losses are scaled and a gradient is infinite or NaN, on any worker: then the step is skipped. Asked
+        once a step."""
         scaler = getattr(self, "_amp_loss_scaler", None)
-        return scaler is not None and scaler.has_overflow(self._params)
+        if scaler is None:
+            return False
+        if self._update_on_kvstore and is_shared(self._kvstore):
+            return scaler.has_overflow(self._params, self._kvstore.overflowed)
+        return scaler.has_overflow(self._params)
 
     def _update(self, ignore_stale_grad: bool) -> None:
         if "_amp_loss_scaler" in self.__dict__ and not self._update_on_kvstore and self._overflowed():
             return
         held = self._held
         if held is None or held.attachments != attachments.count or held.params is not self._params:
-            held = self._held = _Held(self._params, len(self._updaters))
+            held = self._held = HeldParameters(self._params, len(self._updaters))
         for arrays in () if ignore_stale_grad else held.arrays:
-            if not all(map(_FRESH, arrays.variables)):
-                _require_fresh(self._params)
+            if not all(map(is_fresh, arrays.variables)):
+                require_fresh(self._params)
         if self._kvstore and self._update_on_kvstore:
             return
         for updater, arrays in zip(self._updaters, held.arrays, strict=True):
@@ -317,57 +341,6 @@ class Trainer:
                 updater.optimizer = self._updaters[0].optimizer
             self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))
-
-
-_FRESH = attrgetter("fresh")
-
-
-class _Held:
-    """The numbers of the parameters with gradients, and their arrays on each context, which stay the same while
-    `attachments.count` does. RuntimeError for a parameter that is not initialized."""
-
-    def __init__(self, params: list[Parameter], contexts: int) -> None:
-        self.attachments, self.params = attachments.count, params
-        chosen = [(i, param) for i, param in enumerate(params) if param._grad_req != "null"]
-        self.numbers = tuple(i for i, _ in chosen)
-        every = [param._check_and_get(param._data, list) for _, param in chosen]
-        self.arrays = [_HeldArrays([data[k] for data in every]) for k in range(contexts)]
-
-
-class _HeldArrays:
-    """Arrays of parameters on one context, and the variables of the tape that receive their gradients."""
-
-    def __init__(self, arrays: list[Any]) -> None:
-        self.arrays = tuple(arrays)
-        self.variables = tuple(array._entry.node for array in arrays)
-        self.grads: tuple[Any, ...] = ()
-
-    def update(self, updater: opt.Updater, numbers: tuple[int, ...]) -> None:
-        """Update the arrays whose gradients are fresh."""
-        fresh = list(map(_FRESH, self.variables))
-        for variable in self.variables:
-            variable.fresh = False
-        grads = self.grads = self.grads or tuple(variable.array for variable in self.variables)
-        if all(fresh):
-            updater(numbers, grads, self.arrays)
-        elif any(fresh):
-            updater(
-                *([one for one, chosen in zip(x, fresh, strict=True) if chosen] for x in (numbers, grads, self.arrays))
-            )
-
-
-def _require_fresh(params: list[Parameter]) -> None:
-    """UserWarning for a parameter that no backward pass reached since the last update."""
-    for param in params:
-        for array in param._check_and_get(param._data, list) if param.grad_req != "null" else ():
-            if not array._fresh_grad:
-                raise UserWarning(
-                    f"Gradient of Parameter `{param.name}` on context {array.context} has not been updated by backward "
-                    "since last `step`. This could mean a bug in your model that made it only use a subset of the "
-                    "Parameters (Blocks) for this iteration. If you are intentionally only using a subset, call step "
-                    "with ignore_stale_grad=True to suppress this warning and skip updating of Parameters with stale "
-                    "gradient"
-                )
 
 
 def _as_list(params: Any) -> list[Parameter]:

@@ -6,7 +6,7 @@ Each function that exchanges arrays is called by all workers in the same order.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from .. import optimizer as opt
 from ..gluon import ParameterDict, Trainer
 from ..gluon.parameter import Parameter
 from ..kvstore.distributed import DistributedKVStore
+from ..kvstore.kvstore import SharedInitially
 from ..ndarray import NDArray, array
 from .objects import from_bytes, to_bytes
 
@@ -218,14 +219,10 @@ def broadcast_parameters(params: Any, root_rank: int = 0, prefix: str | None = N
         if not isinstance(value, Parameter):
             arrays[key] = [value]
         elif value._deferred_init:
-            value._initialized_by = _sharing(store, root_rank)
+            value._initialized_by = SharedInitially(store, root_rank)
         else:
             arrays[key] = value.list_data()
     store.share(arrays, root_rank)
-
-
-def _sharing(store: DistributedKVStore, root_rank: int) -> Callable[[Parameter], None]:
-    return lambda param: store.share({param.name: param.list_data()}, root_rank)
 
 
 def broadcast_object(obj: Any = None, root_rank: int = 0, name: str | None = None) -> Any:

@@ -6,11 +6,11 @@ values stay equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from hashlib import blake2b
 from operator import add
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,12 +19,12 @@ from ...runtime.mpi import connect
 from .. import ndarray as nd
 from ..base import MXNetError
 from ..ndarray import NDArray
-from .store import Key, KVStore, grouped
+from ..ndarray.tape import Variable, finality
+from .buckets import Key, buckets_of, divided, joined
+from .overlapped_sums import OverlappedSums
+from .store import KVStore, grouped
 
 Array = np.ndarray[Any, Any]
-
-_BUCKET = 4 << 20
-"""Bytes of small arrays that are exchanged at once."""
 
 
 class DistributedKVStore(KVStore):
@@ -39,6 +39,33 @@ class DistributedKVStore(KVStore):
             self._workers = connect() if communicator is None else communicator
         except CommunicationError as error:
             raise MXNetError(f"kvstore {handle!r}: {error}") from error
+        self._overlapped: OverlappedSums | None = None
+        finality.is_wanted = finality.is_wanted or self._workers.size > 1
+
+    def __reduce__(self) -> NoReturn:
+        raise MXNetError(f"kvstore {self.type!r} connects this process with others: it cannot be pickled or copied")
+
+    def expect(self, variables: Mapping[Key, Variable]) -> None:
+        """Pushes of the gradients of all of these variables, by key, begin in the backward pass. All workers call it
+        the first time."""
+        if self._workers.size == 1:
+            return
+        if self._overlapped is None:
+            self._overlapped = OverlappedSums(self._workers)
+        self._overlapped.expect(variables)
+
+    def overflowed(self, here: bool) -> bool:
+        """True if it is true on a worker. Then no worker updates: what it sums in this step is dropped."""
+        if self._workers.size == 1:
+            return here
+        (anywhere,) = self._any([here])
+        if anywhere and self._overlapped is not None:
+            self._overlapped.drop(self._any)
+        return anywhere
+
+    def _any(self, flags: Sequence[bool]) -> list[bool]:
+        """For each flag, whether it is true on a worker."""
+        return self._workers.all_reduce("max", np.array(flags, np.int64)).astype(bool).tolist()
 
     def init(self, key: Any, value: Any) -> None:
         """Set the initial values of keys to those of the worker 0."""
@@ -62,22 +89,27 @@ class DistributedKVStore(KVStore):
             return
         firsts = {k: copies[0] for k, copies in arrays.items()}
         self._agree("initial value", firsts)
-        for names in _buckets(firsts):
+        for names in buckets_of(firsts):
             own = [firsts[k] for k in names]
-            for k, value in zip(names, _divided(self._workers.broadcast(_joined(own), root), own), strict=True):
+            for k, value in zip(names, divided(self._workers.broadcast(joined(own), root), own), strict=True):
                 for array in arrays[k]:
                     value.copyto(array)
 
     def _over_workers(self, sums: dict[Key, NDArray]) -> dict[Key, NDArray]:
         if self._workers.size == 1:
             return sums
-        self._agree("push", sums)
+        if self._overlapped is None:
+            self._agree("push", sums)
+        else:
+            gradients = self._overlapped.sums(sums, lambda flags: self._agree("push", sums, flags))
+            if gradients is not None:
+                return gradients
         totals: dict[Key, NDArray] = {}
         dense = {k: array for k, array in sums.items() if array.stype == "default"}
-        for names in _buckets(dense):
+        for names in buckets_of(dense):
             arrays = [dense[k] for k in names]
-            joined = self._workers.all_reduce("sum", _joined(arrays), overwrites=True)
-            totals.update(zip(names, _divided(joined, arrays), strict=True))
+            total = self._workers.all_reduce("sum", joined(arrays), overwrites=True)
+            totals.update(zip(names, divided(total, arrays), strict=True))
         for k, array in sums.items():
             if k not in dense:
                 totals[k] = self._sum_rows(k, array)
@@ -96,14 +128,15 @@ class DistributedKVStore(KVStore):
         ]
         return reduce(add, parts)
 
-    def _agree(self, what: str, arrays: Mapping[Key, NDArray]) -> None:
-        """MXNetError on all workers unless all come with the same keys, shapes, dtypes and storage types."""
+    def _agree(self, what: str, arrays: Mapping[Key, NDArray], flags: Sequence[bool] = ()) -> list[bool]:
+        """For each flag, whether it is true on a worker. MXNetError on all workers unless all come with the same keys,
+        shapes, dtypes and storage types."""
         lines = [f"key {k!r}: {v.stype} {v.shape} {np.dtype(v.dtype)}" for k, v in arrays.items()]
         text = "\n".join((what, *lines)).encode()
         number = int.from_bytes(blake2b(text, digest_size=7).digest())
-        most = self._workers.all_reduce("max", np.array([number, -number], np.int64))
+        most = self._workers.all_reduce("max", np.array([number, -number, *flags], np.int64))
         if most[0] == -most[1]:
-            return
+            return most[2:].astype(bool).tolist()
         texts = [bytes(part).decode() for part in self._workers.all_gather(np.frombuffer(text, np.uint8))]
         other = next(rank for rank, lines in enumerate(texts) if lines != texts[0])
         mine, its = (texts[rank].split("\n") for rank in (0, other))
@@ -129,39 +162,3 @@ class DistributedKVStore(KVStore):
     def _barrier(self) -> None:
         """Return when all workers have called it."""
         self._workers.barrier()
-
-
-def _buckets(arrays: Mapping[Key, NDArray]) -> Iterator[list[Key]]:
-    """The keys in groups of arrays of one dtype that are exchanged at once, of at most `_BUCKET` bytes or one array."""
-    for dtype in dict.fromkeys(array.dtype for array in arrays.values()):
-        names: list[Key] = []
-        nbytes = 0
-        for k, array in arrays.items():
-            if array.dtype != dtype:
-                continue
-            size = array.size * np.dtype(dtype).itemsize
-            if names and nbytes + size > _BUCKET:
-                yield names
-                names, nbytes = [], 0
-            names.append(k)
-            nbytes += size
-        if names:
-            yield names
-
-
-def _joined(arrays: Sequence[NDArray]) -> Array:
-    """The elements of arrays one after another."""
-    parts = [array.asnumpy().reshape(-1) for array in arrays]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _divided(values: Array, arrays: Sequence[NDArray]) -> list[NDArray]:
-    """Joined values as arrays like those that were joined."""
-    parts: list[NDArray] = []
-    begin = 0
-    for array in arrays:
-        part = values[begin : begin + array.size].reshape(array.shape)
-        own = nd.from_numpy(part) if array.context.device_type == "cpu" and part.dtype == array.dtype else None
-        parts.append(nd.array(part, ctx=array.context, dtype=array.dtype) if own is None else own)
-        begin += array.size
-    return parts

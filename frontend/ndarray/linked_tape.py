@@ -8,11 +8,14 @@ the same machine code as the calls one by one, so the gradients are the same bit
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from ...ir.caches import Cache
 from ...ir.program_combination import Use, sequence, why_alone
+from ...ir.program_rewrite import combine_outputs
+from ...ir.step_accesses import last_accesses
 from ...ir.types import TensorType
 from ...runtime.device import DeviceError, Runnable
 from ...runtime.loaded_program import LoadedProgram
@@ -21,9 +24,10 @@ from ...runtime.shared_state import shares_state
 from ...runtime.writes import WrittenTogether, written
 from .array_classes import empty_array
 from .eager import bind, operator_named
-from .tape import CompiledPullback, Entry, ForwardRun, Recorded, Variable
+from .tape import CompiledPullback, Entry, ForwardRun, Receiver, Recorded, Variable, finality
 
 if TYPE_CHECKING:
+    from ...runtime.device import Device
     from ..context import Context
     from .ndarray import NDArray
 
@@ -33,15 +37,20 @@ _FEW = 4
 _MUCH_SCRATCH = 64 << 20
 """Bytes of temporary values of the programs of a tape from which it is linked at once: linked, they share memory."""
 
+Buckets = tuple[tuple[int, ...], ...]
+"""Positions of gradients among those of a tape, which are exchanged together."""
+
 _POSITIONS = 1 << 20  # more than a call has results
 
 
 class _Structure:
-    """A structure of tapes: how often it was seen, and its program. None if a call of it cannot be linked."""
+    """A structure of tapes: how often it was seen, and its program. None if a call of it cannot be linked. `final` are
+    the numbers of `Variable.final`."""
 
     def __init__(self) -> None:
         self.seen = 0
         self.linked: _LinkedTape | None = None
+        self.final: list[int] = []
 
 
 _structures: Cache[Hashable, _Structure] = Cache("tapes", 256, ages=True)
@@ -62,10 +71,12 @@ def linked_gradients(
         return None
     structure = _structures.recent.get(key) or _structures.get(key, _Structure)
     structure.seen += 1
-    if structure.linked is None:
-        if structure.seen != (1 if _is_linked_at_once(nodes) else 2):
-            return None
+    if structure.linked is None and structure.seen == (1 if _is_linked_at_once(nodes) else 2):
         structure.linked = _link(nodes, entries, list(variables))
+    if finality.is_wanted:
+        structure.final = structure.final or _final(nodes, variables)
+        for variable, number in zip(variables, structure.final, strict=True):
+            variable.final = number
     if structure.linked is None:
         return None
     return structure.linked.run(nodes, cotangents, tuple(variables), direct)
@@ -112,15 +123,33 @@ def _structure_of(
 _OPERANDS = attrgetter("operands")
 
 
+def _final(nodes: Sequence[Recorded], variables: Mapping[Variable, int]) -> list[int]:
+    """The step of the backward pass after which the gradient by each variable is final."""
+    final: dict[Any, int] = {}
+    steps = 0
+    for node in nodes:
+        executable = _forward(node).derivative.backward.specialization.executable
+        if not isinstance(executable, LoadedProgram):
+            continue
+        program = executable.program
+        last, count = last_accesses(program), len(program.steps)
+        for i, operand in enumerate(node.operands):
+            final[operand.node] = steps + last.get(i, count)
+        steps += count + 1
+    return [final.get(variable, 0) for variable in variables]
+
+
 class _LinkedTape:
     """The program of a structure: its results are the gradients of the variables. `heads` are the types of the
     cotangents, its first operands."""
 
-    def __init__(self, program: Runnable, heads: Sequence[TensorType]) -> None:
+    def __init__(self, program: Runnable, heads: Sequence[TensorType], device: Device) -> None:
         self.program, self.heads, self.types = program, tuple(heads), program.outputs
+        self._device = device
         self._sizes = [t.nbytes for t in program.inputs]
         self._direct = program.direct_call()
         self._targets: _Targets | None = None
+        self._sending: dict[Buckets, Runnable] = {}
 
     def run(
         self,
@@ -148,15 +177,28 @@ class _LinkedTape:
         else:
             results = targets.arrays
             addresses += targets.addresses
-        try:
-            self._direct(*addresses)
-        except DeviceError:  # launches are observed
-            self.program.run(addresses[: len(operands)], addresses[len(operands) :])
-        for i in state:
-            written(operands[i]._storage)
-        if targets is not None:
-            targets.written()
+        receiver = None if targets is None else targets.receiver()
+        with nullcontext() if receiver is None else receiver.receiving():
+            if targets is not None and receiver is not None:
+                buffers = [buffer._address for buffer in receiver.buffers]
+                self._sending_to(targets).run(addresses[: len(operands)], [*addresses[len(operands) :], *buffers])
+            else:
+                try:
+                    self._direct(*addresses)
+                except DeviceError:  # launches are observed
+                    self.program.run(addresses[: len(operands)], addresses[len(operands) :])
+            for i in state:
+                written(operands[i]._storage)
+            if targets is not None:
+                targets.written()
         return dict(zip(variables, results, strict=True)), targets is not None
+
+    def _sending_to(self, targets: _Targets) -> Runnable:
+        """The program that also writes the buckets of gradients of a receiver, and takes a collective of each."""
+        if targets.buckets not in self._sending:
+            program = cast("LoadedProgram[Any]", self.program).program
+            self._sending[targets.buckets] = self._device.load(combine_outputs(program, targets.buckets))
+        return self._sending[targets.buckets]
 
     def _targets_of(
         self, variables: Sequence[Variable], operands: Sequence[NDArray], context: Context
@@ -188,6 +230,22 @@ class _Targets:
         self.storages = frozenset(id(a._storage) for a in self.arrays)
         self.are_possible = self.are_possible and 0 < len(self.storages) == len(self.arrays)
         self.written = WrittenTogether(a._storage for a in self.arrays)
+        self._variables = tuple(variables)
+        self._known: tuple[tuple[Variable, ...], ...] | None = None
+        self.buckets: Buckets = ()
+
+    def receiver(self) -> Receiver | None:
+        """What takes the gradients in this pass: it is armed, and the pass computes all that it expects. `buckets` are
+        then the positions of its gradients."""
+        receiver = next((v.receiver for v in self._variables if v.receiver is not None), None)
+        if receiver is None or not receiver.is_armed:
+            return None
+        if self._known is not receiver.buckets:
+            positions = {variable: i for i, variable in enumerate(self._variables)}
+            self._known = receiver.buckets
+            buckets = tuple(tuple(positions.get(v, -1) for v in bucket) for bucket in receiver.buckets)
+            self.buckets = () if any(-1 in bucket for bucket in buckets) else buckets
+        return receiver if self.buckets else None
 
 
 def _fits(array: NDArray, type: TensorType, context: Context) -> bool:
@@ -275,7 +333,7 @@ class _Linker:
             p.release()
         linked = self.device.load(program)
         count_program(linked)
-        return _LinkedTape(linked, self.head_types)
+        return _LinkedTape(linked, self.head_types, self.device)
 
     def _zeros(self, variable: Variable) -> tuple[int, TensorType]:
         """A gradient that no program computes."""

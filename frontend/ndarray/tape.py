@@ -56,17 +56,19 @@ class Variable:
 
     `make` makes that array when it is first needed. `fresh` is True from a backward pass until an update clears it.
     `number` is unique; `rows` is True if the array is row-sparse. `spent` is True after a backward pass that freed its
-    graph, if `req` is "null": as in MXNet, the variable then has no gradient. Only `fresh`, `spent` and whether the
-    array is made change.
+    graph, if `req` is "null": as in MXNet, the variable then has no gradient. `final` is a larger number than those of
+    variables whose gradients were final before in the last backward pass, if `finality.is_wanted`; `receiver` takes the
+    gradient in a backward pass. The array is made once; `req`, `rows` and `number` do not change.
     """
 
-    __slots__ = ("__weakref__", "_array", "_make", "fresh", "number", "req", "rows", "spent")
+    __slots__ = ("__weakref__", "_array", "_make", "final", "fresh", "number", "receiver", "req", "rows", "spent")
     pull = ()
     """A variable is never freed; see `Recorded`."""
 
     def __init__(self, req: str, make: Callable[[], NDArray], rows: bool = False) -> None:
         self.req, self.fresh, self.rows, self.number = req, False, rows, next(times)
-        self.spent = False
+        self.spent, self.final = False, 0
+        self.receiver: Receiver | None = None
         self._make = make
         self._array: NDArray | None = None
 
@@ -81,6 +83,30 @@ class Variable:
         if self._array is None:
             self._array = self._make()
         return self._array
+
+
+class Receiver(Protocol):
+    """Takes the gradients of variables in a backward pass.
+
+    If `is_armed`, a backward pass that computes all gradients of `buckets` writes the elements of each bucket one after
+    another to one of `buffers`, and takes a collective of each in this order, `receiving` them."""
+
+    is_armed: bool
+    buckets: tuple[tuple[Variable, ...], ...]
+    buffers: list[NDArray]
+
+    def receiving(self) -> AbstractContextManager[None]:
+        """Run the backward pass in the body, and register the writes to the gradients there."""
+        ...
+
+
+class _Finality:
+    """Whether a backward pass sets `Variable.final`."""
+
+    is_wanted = False
+
+
+finality = _Finality()
 
 
 class Origin(NamedTuple):

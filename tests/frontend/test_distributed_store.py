@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +9,12 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.frontend.kvstore.distributed import DistributedKVStore
-from mxforge.runtime.communicator import CommunicationError, ThreadGroup
+from mxforge.runtime.communicator import CommunicationError
 from numpy.testing import assert_array_equal
+from worker_threads import workers
 
 nd = mx.nd
 WORKERS = 3
-
-
-def workers(work: Callable[[DistributedKVStore], Any], count: int = WORKERS, timeout: float = 20.0) -> list[Any]:
-    """What each worker returns or raises."""
-    group = ThreadGroup(count, timeout)
-    found: list[Any] = [None] * count
-
-    def run(rank: int) -> None:
-        try:
-            found[rank] = work(DistributedKVStore("dist_sync", group.member(rank)))
-        except (mx.MXNetError, CommunicationError) as error:
-            found[rank] = error
-
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
 
 
 def pulled(store: DistributedKVStore, key: Any, shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray[Any, Any]:

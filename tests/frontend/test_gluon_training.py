@@ -92,14 +92,6 @@ def test_zoneout_keeps_states_with_its_probability() -> None:
     assert output.asnumpy().all()
 
 
-def test_statistics_over_several_devices_are_refused_in_training() -> None:
-    net = gluon.contrib.nn.SyncBatchNorm(in_channels=2, num_devices=2)
-    net.initialize()
-    assert net(nd.ones((4, 2))).shape == (4, 2)
-    with autograd.record(), pytest.raises(mx.MXNetError, match="ndev=2 devices are not supported"):
-        net(nd.ones((4, 2)))
-
-
 def test_losses_that_mxnet_cannot_train() -> None:
     loss = gluon.loss.PoissonNLLLoss(from_logits=False, compute_full=True)
     x = nd.array([0.5, 2.0])

@@ -18,6 +18,7 @@ from ..plots import check_plot, save_figure
 from ..progress import Progress
 from ..schemas.print_json import as_json
 from .calls import measure_calls
+from .distributed import measure_distributed
 from .grammar import ALONE, MANY, ON_GPUS, ON_HOST, ONLY_ON_GPUS
 from .measure import Failure, Participant, measure
 from .model_workloads import model_workloads
@@ -40,7 +41,8 @@ def run(options: argparse.Namespace) -> int:
     _check(options)
     threads = options.thread_counts or (len(os.sched_getaffinity(0)),)
     if options.suite in ALONE:
-        return (measure_calls if options.suite == "calls" else measure_shapes)(threads[0])
+        suites = {"calls": measure_calls, "shapes": measure_shapes, "distributed": measure_distributed}
+        return suites[options.suite](threads[0])
     done: list[Measured] = []
     status = 0
     try:

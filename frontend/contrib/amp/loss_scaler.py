@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ... import autograd as ag
@@ -31,10 +31,11 @@ class LossScaler:
         """The current scale."""
         return self._loss_scale
 
-    def has_overflow(self, params: Iterable[Any]) -> bool:
-        """True if a gradient of `params` is infinite or NaN. Updates the scale."""
+    def has_overflow(self, params: Iterable[Any], anywhere: Callable[[bool], bool] = bool) -> bool:
+        """True if a gradient of `params` is infinite or NaN. `anywhere` returns whether this is so on one of several
+        workers. Updates the scale."""
         with ag.pause():
-            overflow = not _finite([grad for param in params for grad in param._grad or ()])
+            overflow = anywhere(not _finite([grad for param in params for grad in param._grad or ()]))
         self._loss_scale = self._next_loss_scale
         if overflow:
             self._next_loss_scale = self._loss_scale / 2.0

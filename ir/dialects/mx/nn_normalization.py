@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...graph import Value
+from ...group import GroupMoments, GroupSums
 from ...scalar import ReduceOp
 from ...types import DType, Shape, TensorType
 from .nn_activation import relu
@@ -275,12 +276,12 @@ class BatchNormV1(_BatchNormBase):
 
 @operator("_contrib_SyncBatchNorm")
 class SyncBatchNorm(_BatchNormBase):
-    """Batch normalization with statistics over the batches of all devices. Here a program runs on one device: training
-    with several devices is refused. The output `var` is the variance itself; the other results are those of BatchNorm.
+    """Batch normalization with statistics over the batches of all workers, each of which has one device. The output
+    `var` is the variance itself; the other results are those of BatchNorm.
 
     Args:
-        ndev: Number of devices.
-        key: Name under which devices exchange statistics.
+        ndev: Number of workers: 1, or all of them. In training with another number a run fails.
+        key: Unused: workers exchange statistics in the order of their calls.
     """
 
     keeps_variance = True
@@ -292,13 +293,37 @@ class SyncBatchNorm(_BatchNormBase):
     ndev: Int = 1
     key: Text
 
-    def decompose(self, b: MxBuilder, *inputs: Value) -> Three:
-        if self.ndev > 1 and b.training and not self.use_global_stats:
-            raise ValueError(
-                f"statistics over ndev={self.ndev} devices are not supported, because the call of one device ends "
-                "before that of the next begins: train with ndev=1, or with BatchNorm"
-            )
-        return self.normalize(b, inputs)
+    def _by_batch(self, b: MxBuilder, x: Value, gamma: Value, beta: Value) -> Three:
+        if self.ndev <= 1:
+            return super()._by_batch(b, x, gamma, beta)
+        mean, var = _moments(b, x, self._reduced(x))
+        number = b.constant(prod(x.type.shape[k] for k in self._reduced(x)), mean.type.dtype)
+        mean, var = b.host_callback(GroupMoments(self.ndev), [mean.type, var.type], mean, var, number)
+        return self._affine(b, x, gamma, beta, mean, var), mean, var
+
+    def _batch_gradient(
+        self, b: MxBuilder, operands: Sequence[Value], results: Any, cotangents: Sequence[Value]
+    ) -> list[Value | None]:
+        """The gradient by this worker's x, and its part of those by gamma and beta. It has no gradient itself."""
+        if self.ndev <= 1:
+            return super()._batch_gradient(b, operands, results, cotangents)
+        (x, gamma, _), (_, mean, var), g = operands, results, cotangents[0]
+        axes, inverse = self._reduced(x), self._inverse(b, var)
+        centred = b.sub(x, self._along(b, mean, x))
+        own = b.sum(g, axes), b.sum(b.mul(g, centred), axes), b.sum(centred, axes)
+        number = b.constant(prod(x.type.shape[k] for k in axes), mean.type.dtype)
+        sums = b.host_callback(GroupSums(self.ndev), [*(v.type for v in own), number.type], *own, number)
+        total, product, left, count = sums
+        level = b.div(total, self._along_all(b, count, total))
+        product = b.sub(product, b.mul(level, left))
+        slope = b.div(b.mul(product, b.square(inverse)), self._along_all(b, count, product))
+        rest = b.sub(b.sub(g, self._along(b, level, x)), b.mul(centred, self._along(b, slope, x)))
+        gradient = b.mul(rest, self._along(b, self._scale(b, gamma, var), x))
+        part = b.mul(b.sub(own[1], b.mul(level, own[2])), inverse)
+        return [gradient, None if self.fix_gamma else part, own[0]]
+
+    def _along_all(self, b: MxBuilder, number: Value, like: Value) -> Value:
+        return b.broadcast(number, like.type.shape, ())
 
 
 @operator("LayerNorm", aliases=("_npx_layer_norm",))

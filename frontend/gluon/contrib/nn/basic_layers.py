@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from .....runtime.mpi import join
 from .... import ndarray
 from ....context import num_gpus
 from ...hybrid_block import HybridBlock
@@ -84,7 +85,8 @@ class SparseEmbedding(Block):
 
 
 class SyncBatchNorm(BatchNorm):
-    """Batch normalisation that computes its training statistics over the batches of all devices."""
+    """Batch normalisation that computes its training statistics over the batches of all workers of a job, each of which
+    has one device. `num_devices` is their number, or 1 for the statistics of each worker; by default all take part."""
 
     def __init__(
         self,
@@ -120,11 +122,14 @@ class SyncBatchNorm(BatchNorm):
             "momentum": momentum,
             "fix_gamma": not scale,
             "use_global_stats": use_global_stats,
-            "ndev": self._get_num_devices() if num_devices is None else num_devices,
+            "ndev": self._get_num_devices() if num_devices is None else _joined(num_devices),
             "key": self.prefix,
         }
 
     def _get_num_devices(self) -> int:
+        workers = join().size
+        if workers > 1:
+            return workers
         warnings.warn(
             "Caution using SyncBatchNorm: if not using all the GPUs, please manually set num_devices",
             UserWarning,
@@ -136,6 +141,13 @@ class SyncBatchNorm(BatchNorm):
         self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any
     ) -> Any:
         return F.contrib.SyncBatchNorm(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
+
+
+def _joined(workers: int) -> int:
+    """The number; if it is more than one, programs can use the group of all workers."""
+    if workers > 1:
+        join()
+    return workers
 
 
 def _factors(factor: int | Sequence[int], count: int) -> tuple[int, ...]:
