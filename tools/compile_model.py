@@ -21,21 +21,29 @@ from ..runtime.compiled_shapes import StoredShapes, write_shapes
 from ..runtime.devices import HOST, known_targets
 from ..runtime.freeze import freeze, lay_out_parameters
 from .compile_shapes import compile_shapes
-from .contexts import context_of, gpu_of, is_gpu, machine_of, refuse_of_cpus
+from .contexts import context_of, described_target, gpu_of, is_gpu, machine_of, refuse_of_cpus
 from .differences import difference
 from .errors import UsageError
 from .fixed_models import store_module
 from .inputs import complete_inputs, types_and_arrays
 from .inspect_text import counted
+from .library.tables import library_model
+from .library.targets import other_target, requirements_of
+from .library.write import check_free as check_library_folder
+from .library.write import write_library
 from .model_files import ModelFiles, find_model
 from .models import Model, bind, data_types, load_model, model_graph, output_arguments, parameter_memory, use_tuning
 from .parameters import require_parameters
 from .progress import Progress
+from .schemas.common import Gpu, Machine
 from .schemas.machine import CompileReport, Rounding
 from .schemas.print_json import as_json
 from .schemas.record import real
 from .shape_grammar import Declared
 from .shape_ranges import best_of, is_fixed
+
+FOLDER = "folder"
+"""The value of `--emit` for a folder that mxforge reads."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -45,14 +53,13 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.model}: is already compiled")
     if str(options.output) == "-":
         raise UsageError("-: -o is the name of a folder, which cannot be written to stdout")
-    check_free(options.output, options.force)
+    check_output = check_free if options.emit == FOLDER else check_library_folder
+    check_output(options.output, options.force)
     use_tuning(files)
-    gpu = _gpu_target(options)
-    if gpu is not None and files.module is not None:
-        raise UsageError("a StableHLO file is compiled for the CPU: omit --ctx and --target")
+    compiled_for = _target(options)
     variants = _variants(options)
-    if files.module is not None and variants:
-        raise UsageError("a StableHLO file is compiled for one shape: pass one --input-shape without ranges")
+    if files.module is not None:
+        _check_module(compiled_for, variants)
     start = time.perf_counter()
     rounding = None
     with Progress("reading the model") as progress:
@@ -60,19 +67,16 @@ def run(options: argparse.Namespace) -> int:
             progress.step(f"compiling {files.name}")
             stored = store_module(files, options)
         elif variants:
-            stored, rounding = _stored_shapes(files, variants, options, gpu, progress)
+            stored, rounding = _stored_shapes(files, variants, options, compiled_for, progress)
         else:
-            stored, rounding = _stored_symbol(files, options, gpu, progress)
+            stored, rounding = _stored_symbol(files, options, compiled_for, progress)
         progress.step(f"writing {options.output}")
-        if isinstance(stored, StoredShapes):
-            write_shapes(options.output, stored, _requirements(gpu), replace_existing=options.force)
-        else:
-            write_folder(options.output, stored, _requirements(gpu), replace_existing=options.force)
+        _write(stored, compiled_for, options)
     programs = _programs(stored)
     report = CompileReport(
         model=stored.name,
         folder=str(options.output),
-        target=machine_of(HOST) if gpu is None else gpu_of(gpu),
+        target=compiled_for.described(),
         seconds=time.perf_counter() - start,
         launches=programs.launches,
         bytes=len(stored.memory) + programs.bytes,
@@ -83,6 +87,61 @@ def run(options: argparse.Namespace) -> int:
         report = replace(report, rounding=rounding())
     print(as_json("compile", report) if options.json else "\n".join(_lines(report)))
     return 0
+
+
+class _CompiledFor(NamedTuple):
+    """The target of a GPU, or of a CPU whose code this machine cannot run; of this machine if there is none."""
+
+    target: Target | None = None
+    is_gpu: bool = False
+
+    @property
+    def gpu(self) -> str:
+        """The architecture of the GPU; "" for CPUs."""
+        return gpu_of(self.target).gpu if self.is_gpu else ""
+
+    def described(self) -> Machine | Gpu:
+        """The target in reports."""
+        return machine_of(HOST) if self.target is None else described_target(self.target)
+
+    def requirements(self) -> dict[str, Any]:
+        """The machine that the output is for."""
+        if self.target is None:
+            return HOST.requirements()
+        return dict(vars(gpu_of(self.target))) if self.is_gpu else requirements_of(self.target)
+
+
+def _target(options: argparse.Namespace) -> _CompiledFor:
+    """What `--target`, `--cpu` and `--ctx` name. UsageError for options that exclude each other."""
+    gpu = _gpu_target(options)
+    if gpu is not None:
+        if options.emit != FOLDER:
+            raise UsageError(f"--emit {options.emit} is for programs on the CPU: omit --ctx and --target {gpu.name}")
+        return _CompiledFor(gpu, is_gpu=True)
+    if options.emit != FOLDER:
+        return _CompiledFor(other_target(options.cross or options.cpu))
+    if options.cross:
+        raise UsageError(f"--target {options.cross} is for libraries: pass --emit shared, object or c")
+    return _CompiledFor()
+
+
+def _check_module(compiled_for: _CompiledFor, variants: Mapping[str, Declared]) -> None:
+    """UsageError for what a StableHLO file cannot be compiled to."""
+    if compiled_for.target is not None:
+        raise UsageError("a StableHLO file is compiled for this CPU: omit --ctx and --target")
+    if variants:
+        raise UsageError("a StableHLO file is compiled for one shape: pass one --input-shape without ranges")
+
+
+def _write(stored: StoredModel | StoredShapes, compiled_for: _CompiledFor, options: argparse.Namespace) -> None:
+    """Write the folder, or the library."""
+    machine = compiled_for.requirements()
+    if options.emit != FOLDER:
+        write_library(options.output, library_model(stored), machine, options.emit)
+    elif isinstance(stored, StoredShapes):
+        write_shapes(options.output, stored, machine, replace_existing=options.force)
+    else:
+        write_folder(options.output, stored, machine, replace_existing=options.force)
 
 
 def _gpu_target(options: argparse.Namespace) -> Target | None:
@@ -96,13 +155,8 @@ def _gpu_target(options: argparse.Namespace) -> Target | None:
     return known_targets("gpu")[options.gpu]
 
 
-def _requirements(gpu: Target | None) -> dict[str, Any]:
-    """The machine that the folder is for."""
-    return HOST.requirements() if gpu is None else dict(vars(gpu_of(gpu)))
-
-
 def _stored_symbol(
-    files: ModelFiles, options: argparse.Namespace, gpu: Target | None, progress: Progress
+    files: ModelFiles, options: argparse.Namespace, compiled_for: _CompiledFor, progress: Progress
 ) -> tuple[StoredModel, Callable[[], Rounding] | None]:
     """A model of MXNet's files as the folder stores it, and what measures the rounding of its weights."""
     model = load_model(files, options.weights)
@@ -111,14 +165,16 @@ def _stored_symbol(
     progress.step(f"compiling {model.name}")
     inputs = tuple(Argument(name, types[name]) for name in model.data_names)
     outputs = tuple(output_arguments(model, graph.output_types()))
-    if gpu is None:
+    target = compiled_for.target
+    if target is None:
         program = compile_program(graph, model.options(), HOST)
         progress.step(f"packing the parameters of {model.name}")
         stored = StoredModel(model.name, inputs, outputs, *freeze(program, parameter_memory(model)))
     else:
-        program = compile_for(graph, model.options(), gpu)
+        program = compile_for(graph, model.options(), target)
         bound, memory = lay_out_parameters(parameter_memory(model))
-        stored = StoredModel(model.name, inputs, outputs, program, memory, gpu_of(gpu).gpu, bound)
+        unpacked = not compiled_for.is_gpu
+        stored = StoredModel(model.name, inputs, outputs, program, memory, compiled_for.gpu, bound, unpacked)
     if model.weights is DType.F32:
         return stored, None
     return stored, lambda: _rounding(model, types, arrays, options)
@@ -156,15 +212,15 @@ def _stored_shapes(
     files: ModelFiles,
     variants: Mapping[str, Declared],
     options: argparse.Namespace,
-    gpu: Target | None,
+    compiled_for: _CompiledFor,
     progress: Progress,
 ) -> tuple[StoredShapes, Callable[[], Rounding] | None]:
     """`_stored_symbol` for several shapes. Rounding is that of the best shapes of the first variant."""
     model = load_model(files, options.weights)
     for shapes in variants.values():
         require_parameters(model, shapes, options.allow_missing)
-    gpu_name = "" if gpu is None else gpu_of(gpu).gpu
-    stored = compile_shapes(model, variants, gpu, gpu_name, progress, unpacked=options.unpacked)
+    unpacked = options.unpacked or (compiled_for.target is not None and not compiled_for.is_gpu)
+    stored = compile_shapes(model, variants, compiled_for.target, compiled_for.gpu, progress, unpacked=unpacked)
     if model.weights is DType.F32:
         return stored, None
     types = data_types(model, best_of(next(iter(variants.values()))))

@@ -38,7 +38,11 @@ def is_gpu(options: argparse.Namespace) -> bool:
 
 def machine_of(device: Device) -> Machine | Gpu:
     """What the programs of a device are compiled for."""
-    target: Any = device.target
+    return described_target(device.target)
+
+
+def described_target(target: Any) -> Machine | Gpu:
+    """A target in reports."""
     if hasattr(target, "capability"):
         return gpu_of(target)
     return Machine(cpu=target.cpu, vector_bits=target.vector_bits, threads=target.threads)

@@ -21,7 +21,10 @@ from .tune.grammar import TUNE_EXAMPLES, add_tuning, fill_tune
 
 GPUS = ("cuda-sm80", "cuda-sm86", "cuda-sm89", "cuda-sm90", "cuda-sm100")
 CPUS = ("host", "x86-64-v3", "x86-64-v4")
+CROSS = ("aarch64-linux",)
+"""Processors of other architectures, for libraries."""
 WEIGHTS = ("f32", "bf16")
+EMITTED = ("folder", "shared", "object", "c")
 PRESETS = ("imagenet", "insightface", "ssd")
 
 _RUN_EXAMPLES = """\
@@ -220,12 +223,13 @@ def _add_target(parser: argparse.ArgumentParser, *more: str) -> None:
 
 
 class CompiledFor(argparse.Action):
-    """`--target` of `compile`: a processor, `mlir` for this one, or the architecture of a GPU."""
+    """`--target` of `compile`: a processor, also of another architecture, `mlir` for this one, or that of a GPU."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None
     ) -> None:
-        setattr(namespace, "gpu" if values in GPUS else "target" if values == "mlir" else "cpu", values)
+        kinds = {"gpu": GPUS, "cross": CROSS, "target": ("mlir",), "cpu": CPUS}
+        setattr(namespace, next(kind for kind, names in kinds.items() if values in names), values)
 
 
 def _fill_run(parser: argparse.ArgumentParser) -> None:
@@ -305,15 +309,20 @@ def _fill_compile(parser: argparse.ArgumentParser) -> None:
     add_variants(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write")
     parser.add_argument("--force", action="store_true", help="replace an existing compiled folder")
+    text = (
+        "what to write: a folder that mxforge reads (the default), or a library for programs in C: shared, an object, "
+        "or C source with an object of the kernels"
+    )
+    parser.add_argument("--emit", choices=EMITTED, default=EMITTED[0], help=text)
     _add_json(parser)
     _add_weights(parser)
     _add_machine(parser)
     text = (
-        "as --cpu; or mlir: compile kernels with upstream MLIR, which requires the package torch-mlir; "
-        "or for NVIDIA GPUs of an architecture, such as cuda-sm90, which requires the package triton"
+        "as --cpu; or aarch64-linux, for libraries; or mlir: compile kernels with upstream MLIR, which requires "
+        "the package torch-mlir; or for NVIDIA GPUs, such as cuda-sm90, which requires the package triton"
     )
-    parser.add_argument("--target", action=CompiledFor, choices=(*CPUS, "mlir", *GPUS), help=text)
-    parser.set_defaults(gpu=None)
+    parser.add_argument("--target", action=CompiledFor, choices=(*CPUS, *CROSS, "mlir", *GPUS), help=text)
+    parser.set_defaults(gpu=None, cross=None)
     _add_context(parser)
     add_tuning(parser)
 

@@ -17,9 +17,8 @@ import tempfile
 from pathlib import Path
 
 from ..runtime.atomic import write_atomically
-from ..runtime.host.native_objects import CUDA_LAUNCHES, OBJECTS, POOL, PYTHON_CALLS, object_file
+from ..runtime.host.native_objects import CUDA_LAUNCHES, MODEL, POOL, PYTHON_CALLS, SOURCES, object_file
 
-SOURCES = OBJECTS.parent / "native"
 MACHINES = ("x86_64", "aarch64")
 DIGEST_SECTION = ".mxforge.sources"
 """The section of an object that has the digest of its sources."""
@@ -36,6 +35,10 @@ _FLAGS_OF_MACHINE = {
     "x86_64": ("-march=x86-64-v3", "-fcf-protection=none"),
     "aarch64": ("-march=armv8-a", "-mno-outline-atomics", "-mbranch-protection=none"),
 }
+
+
+_FLAGS_OF_ANY = {"x86_64": ("-march=x86-64",), "aarch64": ()}
+"""Flags for code that runs before the processor is known."""
 
 
 class CompilerMissing(RuntimeError):
@@ -55,7 +58,7 @@ def compiler(machine: str) -> str:
 
 def source_digest(machine: str) -> str:
     """The digest of all that determines the objects of an architecture: the C sources and the flags."""
-    digest = hashlib.sha256(repr(_flags(machine)).encode())
+    digest = hashlib.sha256(repr((_flags(machine), _FLAGS_OF_ANY[machine])).encode())
     for file in sorted(SOURCES.iterdir()):
         digest.update(f"\0{file.name}\0".encode() + file.read_bytes())
     return digest.hexdigest()
@@ -66,7 +69,8 @@ def compile_source(name: str, machine: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, f"{name}.o")
         define = f'-DMXF_SOURCES="{source_digest(machine)}"'
-        command = [compiler(machine), *_flags(machine), define, "-c", f"{name}.c", "-o", file]
+        flags = (*_flags(machine), *(_FLAGS_OF_ANY[machine] if name == MODEL else ()))
+        command = [compiler(machine), *flags, define, "-c", f"{name}.c", "-o", file]
         subprocess.run(command, cwd=SOURCES, check=True)
         return file.read_bytes()
 
@@ -80,7 +84,7 @@ def write_objects() -> None:
     objects = {
         object_file(name, machine): compile_source(name, machine)
         for machine in MACHINES
-        for name in (POOL, PYTHON_CALLS, CUDA_LAUNCHES)
+        for name in (POOL, PYTHON_CALLS, CUDA_LAUNCHES, MODEL)
     }
     for file, data in objects.items():
         write_atomically(file, data)

@@ -45,6 +45,11 @@ class Relocation:
         """True if the content depends only on the distance between the place and the target."""
         return self.encode in (_relative, _relative32)
 
+    @property
+    def is_narrow_address(self) -> bool:
+        """True for an address of 4 bytes, which code at any address cannot have."""
+        return self.encode in (_absolute32, _absolute32s)
+
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
@@ -54,6 +59,9 @@ class Architecture:
     `thunk` is a function that jumps to another one with the address of a table as its fifth argument; its fields are
     (offset, relocation type, addend). The jump alone is the code from `jump_start` on. `address` is the relocation type
     of an absolute address of 8 bytes.
+
+    In shared libraries, `loaded` is the relocation type of an address of the library itself, and `slot` that of a GOT
+    slot of a symbol of another one. `page` is the largest page in bytes.
     """
 
     name: str
@@ -65,6 +73,9 @@ class Architecture:
     thunk_table: tuple[tuple[int, int, int], ...]
     thunk_jump: tuple[int, int, int]
     jump_start: int
+    loaded: int
+    slot: int
+    page: int
     relocations: dict[int, Relocation]
 
 
@@ -111,6 +122,9 @@ X86_64 = Architecture(
     ((3, 2, -4),),
     (8, 4, -4),
     7,
+    8,  # R_X86_64_RELATIVE
+    6,  # R_X86_64_GLOB_DAT
+    4 << 10,
     {
         1: Relocation("R_X86_64_64", Refers.SYMBOL, 8, _absolute),
         2: Relocation("R_X86_64_PC32", Refers.SYMBOL, 4, _relative32),
@@ -165,6 +179,9 @@ AARCH64 = Architecture(
     ((0, 275, 0), (4, 277, 0)),
     (8, 282, 0),
     8,
+    1027,  # R_AARCH64_RELATIVE
+    1025,  # R_AARCH64_GLOB_DAT
+    64 << 10,
     {
         257: Relocation("R_AARCH64_ABS64", Refers.SYMBOL, 8, _absolute),
         258: Relocation("R_AARCH64_ABS32", Refers.SYMBOL, 4, _absolute32),

@@ -118,6 +118,12 @@ class HostDevice:
 
         return read_library(self.target.cpu)
 
+    def shares_groups(self, program: Program) -> bool:
+        """True if threads share groups of launches."""
+        from .executable import shares_groups
+
+        return shares_groups(program)
+
     @property
     def flags(self) -> frozenset[str]:
         """The instruction sets of the processor, as /proc/cpuinfo spells them."""

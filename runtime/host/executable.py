@@ -210,8 +210,7 @@ class _ProgramLayout:
     arena."""
 
     def __init__(self, program: Program) -> None:
-        shared = bool(program.groups) and _own_bytes(program) > _SHORT_BYTES
-        self.layout = layout = Layout(program.prepare, program.grouped(), shared)
+        self.layout = layout = Layout(program.prepare, program.grouped(), shares_groups(program))
         self.patches = layout.operands(len(program.inputs), len(program.outputs))
         arena, split = layout.memory.get((Space.ARENA, 0), ()), program.scratch_bytes
         self.scratch = [(word, offset) for word, offset in arena if offset < split]
@@ -390,6 +389,11 @@ def _is_short(program: Program) -> bool:
         return False
     alone = all(isinstance(x, Launch) and x.count <= x.grain for x in map(as_launch, program.steps))
     return alone and _own_bytes(program) <= _SHORT_BYTES
+
+
+def shares_groups(program: Program) -> bool:
+    """True if threads share groups of launches: not those of a short program."""
+    return bool(program.groups) and _own_bytes(program) > _SHORT_BYTES
 
 
 def _own_bytes(program: Program) -> int:

@@ -10,8 +10,12 @@ from pathlib import Path
 OBJECTS = Path(__file__).parent / "objects"
 """The objects of the package, for all processors of an architecture that mxforge supports."""
 
-POOL, PYTHON_CALLS, CUDA_LAUNCHES = "pool", "python_calls", "cuda_launches"
-"""The names of the objects. Only `PYTHON_CALLS` calls functions of Python; it needs `POOL`."""
+SOURCES = Path(__file__).parent / "native"
+"""The C sources. Libraries for programs in C contain some of them (`mxforge compile --emit c`)."""
+
+POOL, PYTHON_CALLS, CUDA_LAUNCHES, MODEL = "pool", "python_calls", "cuda_launches", "model"
+"""The names of the objects. Only `PYTHON_CALLS` calls functions of Python; it needs `POOL`. `MODEL` runs models in
+libraries for programs in C, and needs `POOL`."""
 
 
 def native_object(name: str, machine: str) -> bytes:

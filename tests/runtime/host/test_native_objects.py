@@ -21,21 +21,37 @@ from mxforge.codegen.llvm import pool as numbers
 from mxforge.runtime.device import DeviceError
 from mxforge.runtime.host.loader import LoadedObject, load_object, resolve_libc
 from mxforge.runtime.host.machine import host_target
-from mxforge.runtime.host.native_objects import CUDA_LAUNCHES, OBJECTS, POOL, PYTHON_CALLS, native_object, object_file
+from mxforge.runtime.host.native_objects import (
+    CUDA_LAUNCHES,
+    MODEL,
+    OBJECTS,
+    POOL,
+    PYTHON_CALLS,
+    SOURCES,
+    native_object,
+    object_file,
+)
 from mxforge.runtime.host.threads import ThreadPool
 from mxforge.tools import make_native
-from mxforge.tools.make_native import DIGEST_SECTION, MACHINES, SOURCES, CompilerMissing, compile_source, source_digest
+from mxforge.tools.library.header import FUNCTIONS
+from mxforge.tools.make_native import DIGEST_SECTION, MACHINES, CompilerMissing, compile_source, source_digest
 
 pytestmark = pytest.mark.any_processor
 
 ROOT = Path(__file__).resolve().parents[3]
 STRESS = Path(__file__).with_name("pool_stress.c")
-NAMES = (POOL, PYTHON_CALLS, CUDA_LAUNCHES)
+NAMES = (POOL, PYTHON_CALLS, CUDA_LAUNCHES, MODEL)
 MACHINE = host_target().triple.partition("-")[0]
 C_LIBRARY = {
     *("pthread_create", "pthread_join", "pthread_setaffinity_np", "pthread_sigmask", "sigfillset"),
     *("sched_getaffinity", "sched_getcpu", "sched_yield", "clock_gettime", "syscall"),
     *("mmap", "madvise", "calloc", "free", "memcpy", "memset", "__errno_location"),
+}
+MODEL_LIBRARY = {
+    *("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_once", "pthread_key_create"),
+    *("pthread_getspecific", "pthread_setspecific", "sched_getaffinity", "__sched_cpucount", "mmap", "munmap"),
+    *("fopen", "fclose", "__isoc99_fscanf", "snprintf", "vsnprintf"),
+    *("memcmp", "memcpy", "memset", "strcmp", "strlen", "getauxval"),
 }
 PYTHON = {"PyLong_AsVoidPtr", "PyErr_Occurred", "PyErr_SetString", "PyErr_BadArgument", "Py_IncRef"}
 PUBLIC = {"mxf_open", "mxf_run", "mxf_resize", "mxf_stop", "mxf_threads", *layout.KERNELS}
@@ -67,7 +83,7 @@ def test_objects_belong_to_the_sources(name: str, machine: str) -> None:
 def test_the_package_has_these_objects_and_no_others() -> None:
     assert set(OBJECTS.glob("*.o")) == {object_file(name, machine) for name in NAMES for machine in MACHINES}
     packaged = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    assert packaged["mxforge.runtime.host"] == ["objects/*.o", "objects/*.kernels"]
+    assert packaged["mxforge.runtime.host"] == ["objects/*.o", "objects/*.kernels", "native/*.c", "native/*.h"]
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -75,6 +91,14 @@ def test_the_pool_needs_only_the_c_library(machine: str) -> None:
     found = read_object(native_object(POOL, machine))
     assert undefined(found) <= C_LIBRARY
     assert defined(found) == PUBLIC
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_models_need_the_pool_and_the_c_library(machine: str) -> None:
+    own = {f"model_{name}" for name in FUNCTIONS}
+    found = read_object(native_object(MODEL, machine))
+    assert undefined(found) <= MODEL_LIBRARY | PUBLIC | {"model_data"}
+    assert defined(found) == own
 
 
 @pytest.mark.parametrize("machine", MACHINES)

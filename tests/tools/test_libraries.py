@@ -1,0 +1,368 @@
+"""`mxforge compile --emit`: libraries give the bits that Python gives, and answer wrong calls with an error.
+
+Most tests load a shared library with ctypes, which needs no C compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.gluon import nn
+from mxforge.runtime.host.threads import get_num_threads
+from mxforge.tools.main import main
+from support import c_library
+from support.c_library import Library, Model, Options
+
+from .conftest import FIXTURES
+
+SHAPE = ("--input-shape", "data=1..4..6,3,32,32")
+
+
+def compiled(folder: Path, model: Path, *arguments: str) -> Path:
+    assert main(["compile", str(model), "-o", str(folder), *arguments]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("library") / "net", FIXTURES / "convnet", *SHAPE, "--emit", "shared")
+
+
+@pytest.fixture(scope="module")
+def library(folder: Path) -> Library:
+    return Library(folder, "convnet")
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The same model in Python."""
+    return mx.load_compiled(compiled(tmp_path_factory.mktemp("folder") / "net", FIXTURES / "convnet", *SHAPE))
+
+
+@pytest.fixture
+def model(library: Library) -> Iterator[Model]:
+    made = Model(library)
+    yield made
+    made.close()
+
+
+def images(batch: int) -> np.ndarray:
+    return np.random.default_rng(batch).standard_normal((batch, 3, 32, 32)).astype(np.float32)
+
+
+def test_the_files(folder: Path) -> None:
+    names = ["convnet.cmake", "convnet.h", "convnet.hpp", "libconvnet.so", "mxforge.h"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    assert "data [1..4..6, 3, 32, 32]" in (folder / "convnet.h").read_text()
+
+
+def test_batches_give_the_bits_of_python(model: Model, reference: Any) -> None:
+    for batch in (4, 1, 6, 4):
+        np.testing.assert_array_equal(model(images(batch))[0], reference(images(batch))[0])
+    assert model.library.inputs(model.context, None)[0].shape == (4, 3, 32, 32)
+
+
+def test_the_default_shape_is_the_best_one(model: Model) -> None:
+    assert model.library.inputs(model.context, None)[0].shape == (4, 3, 32, 32)
+    assert model.library.run(model.context) == c_library.NOT_SET
+    assert model.library.error(model.context) == "input 'data' has no value"
+
+
+def test_outputs_in_the_memory_of_the_caller(model: Model, reference: Any) -> None:
+    (expected,) = reference(images(4))
+    name = model.library.outputs(model.context, None)[0].name
+    own = np.zeros_like(expected)
+    assert model.library.bind(model.context, name, own.ctypes.data, own.nbytes - 4) == c_library.INVALID
+    assert model.library.bind(model.context, name, own.ctypes.data, own.nbytes) == c_library.OK
+    np.testing.assert_array_equal(model(images(4))[0], expected)
+    np.testing.assert_array_equal(own, expected)
+    assert model.library.get(model.context, name).contents.data == own.ctypes.data
+
+
+WRONG: Sequence[tuple[str, Any, str]] = (
+    ("name", lambda m, x: m.library.set(m.context, b"dta", x.ctypes.data, x.nbytes), "convnet has no input 'dta'"),
+    ("no name", lambda m, x: m.library.set(m.context, None, x.ctypes.data, x.nbytes), "the name of an input is NULL"),
+    ("bytes", lambda m, x: m.library.set(m.context, b"data", x.ctypes.data, 7), "has 7 bytes: data (4, 3, 32, 32) of"),
+    ("memory", lambda m, x: m.library.set(m.context, b"data", None, x.nbytes), "the memory of input 'data' is NULL"),
+    ("shape", lambda m, _: reshape(m, 7, 3, 32, 32), "does not take data (7, 3, 32, 32): it takes data [1..4..6, 3,"),
+    ("rank", lambda m, _: reshape(m, *([1] * 70)), "has an invalid rank"),
+    ("no shape", lambda m, _: m.library.reshape(m.context, b"data", None, 4), "is NULL"),
+    ("output", lambda m, _: m.library.bind(m.context, b"y", None, 0), "convnet has no output 'y': it has"),
+    ("context", lambda m, _: m.library.run(None), "the context is NULL"),
+)
+
+
+def reshape(model: Model, *shape: int) -> int:
+    return model.library.reshape(model.context, b"data", (ctypes.c_int64 * len(shape))(*shape), len(shape))
+
+
+@pytest.mark.parametrize(("call", "text"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
+def test_wrong_calls(model: Model, call: Any, text: str) -> None:
+    assert call(model, images(4)) == c_library.INVALID
+    assert text in model.library.error(model.context)
+    assert model.library.get(model.context, b"nothing") is not True
+    assert model(images(4))[0].shape[0] == 4
+    assert model.library.error(model.context) == ""
+
+
+def test_wrong_options(library: Library) -> None:
+    size = ctypes.sizeof(Options)
+    for options, text in (
+        (Options(size - 8), "begin with MXF_OPTIONS"),
+        (Options(size, threads=-1), "negative"),
+        (Options(size, allocate=1), "one of allocate and release"),
+    ):
+        assert library.create(ctypes.byref(options)) is None
+        assert text in library.error()
+
+
+def test_null_everywhere(library: Library) -> None:
+    library.destroy(None)
+    for call in (library.inputs, library.outputs):
+        assert not call(None, None)
+    assert not library.get(None, None)
+    assert library.seed(None, 1) == library.set(None, None, None, 0) == c_library.INVALID
+    assert library.error() == "the context is NULL"
+
+
+def test_contexts_of_several_threads(library: Library, reference: Any) -> None:
+    expected = {batch: reference(images(batch))[0] for batch in (1, 4)}
+    failures: list[str] = []
+
+    def work(batch: int) -> None:
+        own = Model(library)
+        for _ in range(20):
+            if (own(images(batch))[0] != expected[batch]).any():
+                failures.append(f"batch {batch}")
+        own.close()
+
+    threads = [threading.Thread(target=work, args=(batch,)) for batch in (1, 4, 4, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def running_threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def test_threads_on_and_off(library: Library, reference: Any) -> None:
+    (expected,) = reference(images(4))
+    before = running_threads()
+    alone = Model(library, threads=1)
+    np.testing.assert_array_equal(alone(images(4))[0], expected)
+    assert running_threads() <= before
+    if get_num_threads() > 1:
+        before = running_threads()
+        shared = Model(library, threads=2)
+        np.testing.assert_array_equal(shared(images(4))[0], expected)
+        during = running_threads()
+        assert during <= before + 1
+        shared.close()
+        assert running_threads() < during
+    alone.close()
+
+
+def test_threads_of_the_caller(library: Library, reference: Any) -> None:
+    task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)
+    calls: list[int] = []
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, task, ctypes.c_void_p)
+    def parallel(user: int, tasks: int, run: Any, argument: int) -> None:
+        calls.append(tasks)
+        for number in reversed(range(tasks)):
+            run(argument, number)
+
+    (expected,) = reference(images(6))
+    before = running_threads()
+    own = Model(library, threads=2, parallel=ctypes.cast(parallel, ctypes.c_void_p).value)
+    np.testing.assert_array_equal(own(images(6))[0], expected)
+    assert running_threads() <= before
+    assert set(calls) == ({2} if get_num_threads() > 1 else set())
+    own.close()
+
+
+def test_the_callers_allocator(library: Library, reference: Any) -> None:
+    blocks: dict[int, Any] = {}
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+    def allocate(user: int, nbytes: int) -> int | None:
+        if nbytes > limit:
+            return None
+        block = (ctypes.c_char * (nbytes + 64))()
+        address = (ctypes.addressof(block) + 63) // 64 * 64
+        ctypes.memset(address, 255, nbytes)
+        blocks[address] = block, nbytes
+        return address
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+    def release(user: int, address: int, nbytes: int) -> None:
+        assert blocks.pop(address)[1] == nbytes
+
+    limit = 1 << 30
+    addresses = {"allocate": ctypes.cast(allocate, ctypes.c_void_p).value}
+    addresses["release"] = ctypes.cast(release, ctypes.c_void_p).value
+    own = Model(library, **addresses)
+    for batch in (4, 6):
+        np.testing.assert_array_equal(own(images(batch))[0], reference(images(batch))[0])
+    assert blocks
+    own.close()
+    assert not blocks
+    limit = 4096
+    own = Model(library, **addresses)
+    with pytest.raises(RuntimeError, match="there is no memory for"):
+        own(images(4))
+    own.close()
+    assert not blocks
+    limit = 0
+    with pytest.raises(RuntimeError, match="there is no memory for a context"):
+        Model(library, **addresses)
+
+
+# ---------------------------------------------------------------------------- programs with special steps
+
+
+def library_of(net: Any, inputs: Sequence[Any], folder: Path, threads: int = 0) -> tuple[Model, Any]:
+    """A block as a library, and in Python."""
+    net.hybridize()
+    net(*inputs)
+    net.export(str(folder / "net"))
+    shapes = [f"data{i if len(inputs) > 1 else ''}={','.join(map(str, x.shape))}" for i, x in enumerate(inputs)]
+    options = [option for shape in shapes for option in ("--input-shape", shape)]
+    compiled(folder / "library", folder / "net", *options, "--emit", "shared")
+    own = Model(Library(folder / "library", "net"), seed=7, threads=threads)
+    return own, mx.load_compiled(compiled(folder / "folder", folder / "net", *options))
+
+
+class Draws(nn.HybridBlock):
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return x + F.random.normal(shape=(4, 5)), F.random.uniform(shape=(3,))
+
+
+def test_random_numbers_are_those_of_the_seed(tmp_path: Path) -> None:
+    own, model = library_of(Draws(), [mx.nd.zeros((4, 5))], tmp_path)
+    x = np.ones((4, 5), np.float32)
+    mx.random.seed(7)
+    for _ in range(2):
+        for found, expected in zip(own(x), model(x), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert own.library.seed(own.context, 7) == c_library.OK
+    mx.random.seed(7)
+    np.testing.assert_array_equal(own(x)[0], model(x)[0])
+
+
+class Repeats(nn.HybridBlock):
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        outputs, state = F.contrib.foreach(lambda row, s: (row * s, s + row), x, F.sum(x, axis=0) * 0 + 1)
+        done, _ = F.contrib.while_loop(lambda s: F.sum(s) < 900, lambda s: (s, s * 2), [state], max_iterations=6)
+        return outputs, F.contrib.cond(F.sum(state) > 0, lambda: state * 3, lambda: state - 3), done
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_loops_and_branches(threads: int, tmp_path: Path) -> None:
+    own, model = library_of(Repeats(), [mx.nd.zeros((5, 40))], tmp_path, threads=threads)
+    for sign in (1, -1):
+        x = sign * np.random.default_rng(0).standard_normal((5, 40)).astype(np.float32) ** 2
+        for found, expected in zip(own(x), model(x), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+class Picks(nn.HybridBlock):
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.take(F.arange(5), x, mode="raise")
+
+
+def test_values_for_which_an_operator_is_not_defined(tmp_path: Path) -> None:
+    own, _ = library_of(Picks(), [mx.nd.zeros((3,))], tmp_path)
+    np.testing.assert_array_equal(own(np.array([1, 4, 0], np.float32))[0], [1, 4, 0])
+    with pytest.raises(RuntimeError, match="take: indices are out of bounds for axis 0"):
+        own(np.array([1, 5, 0], np.float32))
+    np.testing.assert_array_equal(own(np.array([2, 2, 2], np.float32))[0], [2, 2, 2])
+
+
+# ---------------------------------------------------------------------------- with a C compiler
+
+PROGRAM = r"""
+#include <stdio.h>
+#include "convnet.h"
+
+int main(void)
+{
+    convnet_context *context = convnet_create(NULL);
+    static float x[4 * 3 * 32 * 32];
+    for (int i = 0; i < 4 * 3 * 32 * 32; i++)
+        x[i] = (float)i / 4096;
+    if (!context || convnet_set(context, "data", x, sizeof x) || convnet_run(context)) {
+        puts(convnet_error(context));
+        return 1;
+    }
+    const mxf_tensor *y = convnet_outputs(context, NULL);
+    fwrite(y->data, 1, y->bytes, stdout);
+    convnet_destroy(context);
+    return 0;
+}
+"""
+
+PROGRAM_CPP = r"""
+#include <cstdio>
+#include "convnet.hpp"
+
+int main()
+{
+    convnet model;
+    std::vector<float> x(4 * 3 * 32 * 32);
+    for (std::size_t i = 0; i < x.size(); i++)
+        x[i] = static_cast<float>(i) / 4096;
+    model.set("data", x);
+    model.run();
+    const mxf_tensor &y = model.get(NAME);
+    std::fwrite(y.data, 1, y.bytes, stdout);
+    try {
+        model.set("other", x);
+    } catch (const std::runtime_error &) {
+        return 0;
+    }
+    return 1;
+}
+"""
+
+
+@pytest.mark.parametrize("emitted", ["shared", "object", "c", "c++"])
+def test_programs(emitted: str, folder: Path, reference: Any, tmp_path: Path) -> None:
+    compiler = shutil.which("g++" if emitted == "c++" else "gcc")
+    if compiler is None:
+        pytest.skip("gcc is missing")
+    made = tmp_path / "net"
+    if emitted in ("object", "c"):
+        compiled(made, FIXTURES / "convnet", *SHAPE, "--emit", emitted)
+    else:
+        made = folder
+    x = (np.arange(4 * 3 * 32 * 32, dtype=np.float32) / 4096).reshape(4, 3, 32, 32)
+    (expected,) = reference(x)
+    name = reference.output_names[0]
+    source = tmp_path / ("main.cpp" if emitted == "c++" else "main.c")
+    source.write_text(PROGRAM_CPP.replace("NAME", f'"{name}"') if emitted == "c++" else PROGRAM)
+    files: dict[str, list[str | Path]] = {
+        "object": [made / "convnet.o"],
+        "c": [made / "convnet.c", made / "convnet_code.o"],
+    }
+    linked = files.get(emitted, [made / "libconvnet.so", f"-Wl,-rpath,{made}"])
+    standard = "-std=c++11" if emitted == "c++" else "-std=c11"
+    warnings = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
+    options = [standard, "-O1", *warnings, "-I", made, "-pthread", "-o", tmp_path / "run"]
+    command = [compiler, *options, source, *linked, "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = subprocess.run([tmp_path / "run"], capture_output=True, check=True).stdout
+    np.testing.assert_array_equal(np.frombuffer(found, np.float32).reshape(expected.shape), expected)

@@ -1,0 +1,1 @@
+"""Writes models as libraries that programs in C call, for `mxforge compile --emit`."""

@@ -1,0 +1,108 @@
+"""Writes the files of a library.
+
+    shared   libNAME.so, which needs only the C library
+    object   NAME.o, for a program that is linked without shared libraries
+    c        NAME.c, the C code of the library, and NAME_code.o with its tables, kernels and weights
+
+and with each of them NAME.h, mxforge.h, NAME.hpp (C++) and NAME.cmake. No compiler and no linker are needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...codegen.elf.merge import link_object
+from ...codegen.elf.relocations import Architecture, architecture_of
+from ...codegen.elf.shared import Buffer, shared_library
+from ...codegen.elf.writer import CONSTANTS, ObjectWriter
+from ...runtime.compiled_folder import CompiledFolderError
+from ...runtime.host.native_objects import MODEL as MODEL_CODE
+from ...runtime.host.native_objects import POOL, SOURCES, native_object
+from .c_source import c_source, kernel_names
+from .data import ObjectData
+from .header import FUNCTIONS, c_header, c_name, cmake, cpp_header
+from .needs import needs_of
+from .tables import MEMORY, MODEL, LibraryModel, describe_model
+
+LIBRARIES = ("libc.so.6", "libm.so.6", "libpthread.so.0")
+"""The libraries that a shared library names; since glibc 2.34 the first contains the last."""
+
+PUBLIC_HEADER = "mxforge.h"
+
+
+def write_library(folder: Path, model: LibraryModel, machine: Mapping[str, Any], emit: str) -> int:
+    """Write the files into a folder for a machine that `HostDevice.requirements` describes. Returns the
+    bytes of the library."""
+    name = c_name(model.name)
+    files = _EMITTERS[emit](name, model, machine)
+    texts = {
+        f"{name}.h": c_header(name, model),
+        f"{name}.hpp": cpp_header(name, model),
+        f"{name}.cmake": cmake(name, emit),
+        PUBLIC_HEADER: (SOURCES / PUBLIC_HEADER).read_text(),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    files |= {file: [text.encode()] for file, text in texts.items()}
+    for file, parts in files.items():
+        with (folder / file).open("wb") as opened:
+            opened.writelines(parts)
+    return sum(len(part) for file, parts in files.items() if file not in texts for part in parts)
+
+
+Files = dict[str, "list[Buffer]"]
+
+
+def _shared(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files:
+    file = f"lib{name}.so"
+    memory = MEMORY.symbol, model.memory.data
+    return {file: shared_library(_objects(model, machine), _exports(name), name=file, needs=LIBRARIES, memory=memory)}
+
+
+def _object(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files:
+    objects = [*_objects(model, machine), _memory_object(model, architecture_of(machine["triple"]))]
+    return {f"{name}.o": [link_object(objects, _exports(name))]}
+
+
+def _source(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files:
+    objects = [_tables(model, machine), *model.code, _memory_object(model, architecture_of(machine["triple"]))]
+    code = link_object(objects, {MODEL: f"{name}_data"}, kernel_names(name))
+    return {f"{name}.c": [c_source(name).encode()], f"{name}_code.o": [code]}
+
+
+_EMITTERS: Mapping[str, Callable[[str, LibraryModel, Mapping[str, Any]], Files]] = {
+    "shared": _shared,
+    "object": _object,
+    "c": _source,
+}
+
+
+def _exports(name: str) -> dict[str, str]:
+    return {f"model_{function}": f"{name}_{function}" for function in FUNCTIONS}
+
+
+def _objects(model: LibraryModel, machine: Mapping[str, Any]) -> Sequence[bytes]:
+    """All objects of a library except that of the weights."""
+    own = [native_object(object, machine["triple"].partition("-")[0]) for object in (MODEL_CODE, POOL)]
+    return [*own, _tables(model, machine), *model.code]
+
+
+def _tables(model: LibraryModel, machine: Mapping[str, Any]) -> bytes:
+    data = ObjectData(architecture_of(machine["triple"]))
+    needs = needs_of(machine["triple"], machine["features"])
+    return data.object(MODEL, describe_model(model, needs, machine["threads"], data))
+
+
+def _memory_object(model: LibraryModel, architecture: Architecture) -> bytes:
+    writer = ObjectWriter(architecture)
+    writer.define(MEMORY.symbol, CONSTANTS, writer.add(CONSTANTS, model.memory.data), len(model.memory))
+    return writer.finish()
+
+
+def check_free(folder: str | os.PathLike[str], replace_existing: bool) -> None:
+    """CompiledFolderError if the folder of a library cannot be written: it contains something, and is not replaced."""
+    path = Path(folder)
+    if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not replace_existing)):
+        raise CompiledFolderError(f"{folder}: already exists")
