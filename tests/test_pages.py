@@ -15,7 +15,7 @@ ROOT = Path(mxforge.__file__).resolve().parent
 DOCS = ROOT / "docs"
 PAGES = [
     *sorted((DOCS / "tutorials").glob("*.md")),
-    *(DOCS / f"{n}.md" for n in ("getting-started", "migration", "command-line", "debugging")),
+    *(DOCS / f"{n}.md" for n in ("getting-started", "migration", "command-line", "debugging", "deploy-c")),
 ]
 
 

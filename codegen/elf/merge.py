@@ -6,7 +6,7 @@ as an object, `shared.py` as a shared library.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 
@@ -60,6 +60,12 @@ class Merged:
             if own not in self.defined:
                 raise LinkError(f"no object defines {own!r}")
             yield name, self.symbols[self.defined[own]]
+
+    def require(self, provided: Callable[[str], bool]) -> None:
+        """LinkError for symbols that no object defines and that are not `provided` by others."""
+        missing = [s.name for s in self.symbols if not s.section and not s.is_weak and not provided(s.name)]
+        if missing:
+            raise LinkError(f"the objects refer to {', '.join(missing)}, which nothing defines")
 
 
 def merge_objects(objects: Sequence[bytes]) -> Merged:
@@ -152,12 +158,30 @@ def _kind(section: Section, has_addresses: bool) -> str:
     return RELOCATED if has_addresses or section.name.startswith(RELOCATED) else CONSTANTS
 
 
+def self_contained(objects: list[bytes]) -> list[bytes]:
+    """The objects, of which none refers to another: as one if any does."""
+    if len(objects) < 2:
+        return objects
+    files = [read_object(data) for data in objects]
+    defined, external = set[str](), set[str]()
+    for file in files:
+        symbols = file.symbols
+        for i in np.flatnonzero(~symbols.is_local).tolist():
+            (defined if symbols.section[i] else external).add(symbols.name(i))
+    return [link_object(objects, {name: name for name in defined})] if defined & external else objects
+
+
 def link_object(
-    objects: Sequence[bytes], exports: Mapping[str, str], external: Mapping[str, str] = MappingProxyType({})
+    objects: Sequence[bytes],
+    exports: Mapping[str, str],
+    external: Mapping[str, str] = MappingProxyType({}),
+    provided: Callable[[str], bool] = lambda name: True,
 ) -> bytes:
     """One object of several, with these symbols under new names; others that the objects define are local to it.
-    `external` has new names of symbols that no object defines."""
+    `external` has new names of symbols that no object defines. LinkError for damaged objects, and for symbols that are
+    neither defined nor `provided` by others."""
     merged = merge_objects(objects)
+    merged.require(lambda name: name in external or provided(name))
     writer = ObjectWriter(merged.architecture)
     for name, content in merged.contents.items():
         writer.add(name, content)

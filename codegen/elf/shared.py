@@ -14,7 +14,7 @@ bound when the library is loaded. Source: the System V ABI, chapters 4 and 5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -51,12 +51,14 @@ def shared_library(
     *,
     name: str,
     needs: Sequence[str],
+    provided: Callable[[str], bool],
     memory: tuple[str, Buffer] | None = None,
 ) -> list[Buffer]:
-    """The file in parts. `exports` are the symbols that programs see, with their names, `needs` the libraries that
-    define what no object defines, and `memory` is a symbol with its content. LinkError for damaged objects, and for
-    code that cannot run at any address."""
+    """The file in parts. `exports` are the symbols that programs see, with their names. The libraries `needs` define
+    the symbols that are `provided`. `memory` is a symbol with its content. LinkError for damaged objects, code that
+    cannot run at any address, and symbols that nothing defines."""
     merged = merge_objects(objects)
+    merged.require(lambda symbol: provided(symbol) or (memory is not None and symbol == memory[0]))
     return _Library(merged, dict(merged.exported(exports)), name, needs, memory).parts()
 
 

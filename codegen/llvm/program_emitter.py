@@ -24,6 +24,7 @@ from ...ir.types import TensorType
 from ...passes.manager import Context
 from ..chains import ChainedKernel
 from ..elf.kernels import function_names
+from ..elf.merge import self_contained
 from ..emission import Emission, LaunchSpec, Packing
 from ..generalize import GeneralKernel, generalize
 from ..observe import observe_kernel, observe_text
@@ -279,6 +280,8 @@ class LlvmEmitter:
             ]
             for m in modules
         }
+        if missing:
+            objects[self.fresh] = self_contained(objects[self.fresh])
         for code in objects[self.fresh] if missing else ():
             share_code(function_names(code), self.target, code)
         shared = (shared_code(symbol, self.target) for symbol in self.general)

@@ -16,7 +16,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.gluon import nn
+from mxforge.frontend.gluon import nn
 from mxforge.runtime.host.threads import get_num_threads
 from mxforge.tools.main import main
 from support import c_library
@@ -24,6 +24,7 @@ from support.c_library import Library, Model, Options
 
 from .conftest import FIXTURES
 
+ROOT = Path(mx.__file__).resolve().parent
 SHAPE = ("--input-shape", "data=1..4..6,3,32,32")
 
 
@@ -291,6 +292,45 @@ def test_values_for_which_an_operator_is_not_defined(tmp_path: Path) -> None:
     np.testing.assert_array_equal(own(np.array([2, 2, 2], np.float32))[0], [2, 2, 2])
 
 
+class Doubles(mx.operator.CustomOp):
+    def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        self.assign(out_data[0], req[0], in_data[0] * 2)
+
+
+@mx.operator.register("doubles_in_python")
+class DoublesProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Doubles:
+        return Doubles()
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """The error of a compilation."""
+    capsys.readouterr()
+    assert main(["compile", *map(str, arguments)]) in (1, 2)
+    return capsys.readouterr().err
+
+
+def test_what_python_computes_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    symbol = mx.sym.Custom(mx.sym.var("data"), op_type="doubles_in_python", name="twice")
+    symbol.save(str(tmp_path / "net-symbol.json"))
+    error = refusal(capsys, tmp_path / "net", "-o", tmp_path / "out", "--input-shape", "data=3,5", "--emit", "shared")
+    assert "net: a library has no Python, which computes twice" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_refused_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, shape = FIXTURES / "convnet", ("--input-shape", "data=1,3,32,32")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    out = "-o", str(tmp_path / "out")
+    for arguments, text in (
+        (("-o", str(tmp_path / "full"), "--emit", "c"), "already exists"),
+        ((*out, "--target", "aarch64-linux"), "is for libraries: pass --emit shared, object or c"),
+        ((*out, "--target", "cuda-sm90", "--emit", "shared"), "--emit shared is for programs on the CPU"),
+    ):
+        assert text in refusal(capsys, model, *shape, *arguments)
+
+
 # ---------------------------------------------------------------------------- with a C compiler
 
 PROGRAM = r"""
@@ -366,3 +406,45 @@ def test_programs(emitted: str, folder: Path, reference: Any, tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     found = subprocess.run([tmp_path / "run"], capture_output=True, check=True).stdout
     np.testing.assert_array_equal(np.frombuffer(found, np.float32).reshape(expected.shape), expected)
+
+
+def test_the_program_of_the_page(tmp_path: Path) -> None:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("gcc is missing")
+    for suffix in ("-symbol.json", "-0000.params"):
+        shutil.copy(FIXTURES / f"convnet{suffix}", tmp_path / f"classifier{suffix}")
+    made = compiled(
+        tmp_path / "library", tmp_path / "classifier", "--input-shape", "data=1,3,32,32", "--emit", "shared"
+    )
+    page = (ROOT / "docs" / "deploy-c.md").read_text()
+    source = page.partition("```c\n")[2].partition("```\n")[0].replace("SIDE = 64", "SIDE = 32")
+    (tmp_path / "image.c").write_text(source)
+    files = [tmp_path / "image.c", made / "libclassifier.so", f"-Wl,-rpath,{made}"]
+    command = [compiler, "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-I", made, *files, "-o", tmp_path / "image"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)
+    (tmp_path / "x.ppm").write_bytes(b"P6\n32 32\n255\n" + pixels.tobytes())
+    done = subprocess.run([tmp_path / "image", tmp_path / "x.ppm"], capture_output=True, text=True, check=False)
+    folder = compiled(tmp_path / "folder", tmp_path / "classifier", "--input-shape", "data=1,3,32,32")
+    (scores,) = mx.load_compiled(folder)(pixels.transpose(2, 0, 1)[None].astype(np.float32) / 255)
+    assert done.stdout == f"class {scores.argmax()}: {scores.max():g}\n", done.stderr
+    assert subprocess.run([tmp_path / "image"], capture_output=True, check=False).returncode == 1
+
+
+def test_a_library_for_aarch64(tmp_path: Path, reference: Any) -> None:
+    """It runs under qemu-user, and its weights are packed when it is loaded."""
+    compiler, emulator = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
+    if compiler is None or emulator is None:
+        pytest.skip("it needs qemu-user and a C compiler for AArch64 (Debian: qemu-user gcc-aarch64-linux-gnu)")
+    made = tmp_path / "net"
+    compiled(made, FIXTURES / "convnet", *SHAPE, "--emit", "shared", "--target", "aarch64-linux", "--threads", "2")
+    (tmp_path / "main.c").write_text(PROGRAM)
+    files = [tmp_path / "main.c", made / "libconvnet.so", f"-Wl,-rpath,{made}"]
+    done = subprocess.run([compiler, "-O1", "-I", made, *files, "-o", tmp_path / "run"], check=False)
+    assert done.returncode == 0
+    command = [emulator, "-L", "/usr/aarch64-linux-gnu", tmp_path / "run"]
+    found = subprocess.run(command, capture_output=True, check=True).stdout
+    (expected,) = reference((np.arange(4 * 3 * 32 * 32, dtype=np.float32) / 4096).reshape(4, 3, 32, 32))
+    np.testing.assert_allclose(np.frombuffer(found, np.float32).reshape(expected.shape), expected, 1e-4, 1e-5)

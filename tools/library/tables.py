@@ -12,7 +12,7 @@ import numpy as np
 
 from ...codegen.records import HOST_CALLS, Layout
 from ...ir.lazy_dataclass import dataclass
-from ...ir.program import HostCall, Program, Space, all_steps
+from ...ir.program import Space, all_steps
 from ...ir.types import DType, TensorType
 from ...runtime.compiled_folder import Argument, StoredModel
 from ...runtime.compiled_shapes import StoredShapes
@@ -71,19 +71,14 @@ def library_model(stored: StoredModel | StoredShapes) -> LibraryModel:
 
 
 def _check(model: StoredModel) -> None:
-    steps = list(all_steps((*model.program.prepare, *model.program.steps)))
-    calls = [step for step in steps if isinstance(step, HOST_CALLS)]
+    program = model.program
+    steps = all_steps((*program.prepare, *program.steps))
+    calls = {f"{program.label(step)} ({step.kind})" for step in steps if isinstance(step, HOST_CALLS)}
     if calls:
-        names = sorted({_call_name(model.program, call) for call in calls})
-        raise ToolError(f"{model.name}: a library has no Python, which computes {', '.join(names)}")
+        raise ToolError(f"{model.name}: a library has no Python, which computes {', '.join(sorted(calls))}")
     for argument in (*model.inputs, *model.outputs):
         if len(argument.shape) > _MOST_AXES:
             raise ToolError(f"{argument.name} has {len(argument.shape)} axes: a library takes {_MOST_AXES} at most")
-
-
-def _call_name(program: Program, step: object) -> str:
-    function = program.functions[step.function] if isinstance(step, HostCall) else None
-    return "a collective" if function is None else function.label or getattr(step, "kind", "")
 
 
 def describe_model(model: LibraryModel, needs: Sequence[Need], threads: int, data: ObjectData) -> Reference:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Any
 
-from ...codegen.llvm.target import CpuTarget
+from ...codegen.target import Target
 from ...ir.settings import settings
-from ...runtime.host.machine import X86_LEVELS, cpu_flags, default_threads, smallest_target, target_from_cpuinfo
+from ...runtime.host.machine import X86_LEVELS, cpu_flags, default_threads, target_from_cpuinfo
 from ...runtime.host.requirements import requirements
 
 AARCH64 = "aarch64-linux"
 
 
-def other_target(name: str | None) -> CpuTarget | None:
+def other_target(name: str | None) -> Target | None:
     """The target of this name if this machine cannot run its code; None for one that it can, or for no name.
 
     What is computed of weights is then computed when the library is loaded. The setting MXFORGE_CPU is removed.
@@ -23,10 +22,8 @@ def other_target(name: str | None) -> CpuTarget | None:
         return None
     os.environ.pop("MXFORGE_CPU", None)
     settings.cache_clear()
-    threads = default_threads()
-    if name == AARCH64:
-        return replace(smallest_target("aarch64"), threads=threads)
-    return target_from_cpuinfo("x86_64", {"flags": " ".join(sorted(X86_LEVELS[name]))}, {}, threads)
+    machine, flags = ("aarch64", "") if name == AARCH64 else ("x86_64", " ".join(sorted(X86_LEVELS[name])))
+    return target_from_cpuinfo(machine, {"flags": flags}, {}, default_threads())
 
 
 def requirements_of(target: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ...codegen.elf.relocations import Architecture, architecture_of
 from ...codegen.elf.shared import Buffer, shared_library
 from ...codegen.elf.writer import CONSTANTS, ObjectWriter
 from ...runtime.compiled_folder import CompiledFolderError
+from ...runtime.host.loader import resolve_libc
 from ...runtime.host.native_objects import MODEL as MODEL_CODE
 from ...runtime.host.native_objects import POOL, SOURCES, native_object
 from .c_source import c_source, kernel_names
@@ -58,17 +59,20 @@ Files = dict[str, "list[Buffer]"]
 def _shared(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files:
     file = f"lib{name}.so"
     memory = MEMORY.symbol, model.memory.data
-    return {file: shared_library(_objects(model, machine), _exports(name), name=file, needs=LIBRARIES, memory=memory)}
+    objects = _objects(model, machine)
+    return {
+        file: shared_library(objects, _exports(name), name=file, needs=LIBRARIES, provided=_in_c_library, memory=memory)
+    }
 
 
 def _object(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files:
     objects = [*_objects(model, machine), _memory_object(model, architecture_of(machine["triple"]))]
-    return {f"{name}.o": [link_object(objects, _exports(name))]}
+    return {f"{name}.o": [link_object(objects, _exports(name), provided=_in_c_library)]}
 
 
 def _source(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files:
     objects = [_tables(model, machine), *model.code, _memory_object(model, architecture_of(machine["triple"]))]
-    code = link_object(objects, {MODEL: f"{name}_data"}, kernel_names(name))
+    code = link_object(objects, {MODEL: f"{name}_data"}, kernel_names(name), _in_c_library)
     return {f"{name}.c": [c_source(name).encode()], f"{name}_code.o": [code]}
 
 
@@ -77,6 +81,11 @@ _EMITTERS: Mapping[str, Callable[[str, LibraryModel, Mapping[str, Any]], Files]]
     "object": _object,
     "c": _source,
 }
+
+
+def _in_c_library(symbol: str) -> bool:
+    """True for a function of the C library, as far as this machine knows."""
+    return bool(resolve_libc(symbol))
 
 
 def _exports(name: str) -> dict[str, str]:
