@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import mutated_onnx
+import mutated_torch
 import mxforge as mx
 import numpy as np
 from mutations import Random, mutate_bytes, mutate_text_of_json
@@ -40,6 +41,7 @@ from mxforge.codegen.llvm.schedule.tuned import entry_of
 from mxforge.frontend.artifacts import ArtifactError, pickles
 from mxforge.frontend.artifacts.named_arrays import read_safetensors, write_safetensors
 from mxforge.frontend.artifacts.numpy_files import read_npy, read_npz
+from mxforge.frontend.artifacts.torch_files import read_torch
 from mxforge.frontend.optimizer import states
 from mxforge.frontend.optimizer.updater import load_states
 from mxforge.ir.manifest import ManifestError, program_from_bytes
@@ -301,6 +303,7 @@ def formats(folder: Path) -> dict[str, Format]:
         "safetensors": Format(
             tuple(_safetensors(folder)), (mutate_bytes, _mutate_head), read_safetensors, (ArtifactError,)
         ),
+        "torch": Format(mutated_torch.SAMPLES, mutated_torch.MUTATIONS, read_torch, (ArtifactError,)),
         "symbol": Format(tuple(_symbols(folder)), BOTH, _read_symbol, (mx.MXNetError,)),
         "infer": Format(tuple(_symbols(folder)), (mutate_text_of_json,), _infer, (mx.MXNetError,), names_file=False),
         "states": Format(

@@ -20,6 +20,7 @@ _ALLOWED = (
     *("mxnet.lr_scheduler FactorScheduler", "mxnet.lr_scheduler LRScheduler", "mxforge.lr_scheduler PolyScheduler"),
     *("collections OrderedDict", "copyreg _reconstructor", "copy_reg _reconstructor", "_codecs encode"),
     *("numpy dtype", "numpy float32", "numpy.core.multiarray scalar", "numpy._core.multiarray scalar"),
+    *("torch FloatStorage", "torch int16", "torch Size", "torch._utils _rebuild_tensor_v2"),
     *("builtins object", "__builtin__ bytearray", "builtins bytes", "builtins set", "builtins frozenset"),
 )
 _REJECTED = (

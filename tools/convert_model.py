@@ -1,24 +1,27 @@
-"""`mxforge convert`: converts parameters between .params, .npz and .safetensors, symbols to the format of MXNet 1.9.1,
-and models to ONNX and StableHLO."""
+"""`mxforge convert`: converts parameters (MXNet's, NumPy's, safetensors, PyTorch's), symbols to the format of MXNet
+1.9.1, models to ONNX and StableHLO, and ONNX files to symbols and parameters."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..frontend.artifacts import ParamsArray, read_params, write_atomically, write_params
-from ..frontend.artifacts.named_arrays import FORMATS
-from ..frontend.symbol import load
+from ..frontend.artifacts.named_arrays import READERS, WRITERS
+from ..frontend.symbol import Symbol, load
+from ..frontend.symbol.network import Network
 from ..ir.types import TensorType
 from .errors import ToolError, UsageError
 from .inspect_text import counted
 from .model_files import ONNX_SUFFIX, find_model
-from .models import Model, bind, data_types, load_model
+from .models import Model, batch_size, bind, data_types, load_model
 from .parameters import require_parameters
+from .weight_names import differing, match_names
 
 _PARAMS, _PORTABLE = ".params", ".mlirbc"
 _STABLEHLO = ".mlir", _PORTABLE
@@ -30,8 +33,7 @@ def run(options: argparse.Namespace) -> int:
     source, target = Path(options.source), Path(options.file)
     suffix = target.suffix.lower()
     _refuse_options(options, suffix)
-    _refuse_onnx(source, suffix)
-    if suffix in (_PARAMS, *FORMATS):
+    if suffix in (_PARAMS, *WRITERS):
         return _convert_parameters(source, target, options)
     if suffix == ".json":
         return _convert_symbol(options.source, target)
@@ -45,13 +47,6 @@ def run(options: argparse.Namespace) -> int:
     raise UsageError(f"{target}: give a .params, .npz, .safetensors, .json, .onnx, .mlir or .mlirbc file")
 
 
-def _refuse_onnx(source: Path, suffix: str) -> None:
-    """UsageError for an ONNX file to which a file of MXNet shall be made."""
-    if source.suffix.lower() == ONNX_SUFFIX and suffix not in _STABLEHLO:
-        ways = "mx.contrib.onnx.import_model returns its symbol and parameters, which can be saved"
-        raise UsageError(f"{source}: ONNX files can be converted to .mlir and .mlirbc only; in Python, {ways}")
-
-
 def _refuse_options(options: argparse.Namespace, suffix: str) -> None:
     """UsageError for options that do not apply to files of this kind, or contradict each other."""
     values = {"verify": options.verify, "input-shape": options.shapes, "allow-missing": options.allow_missing}
@@ -61,7 +56,7 @@ def _refuse_options(options: argparse.Namespace, suffix: str) -> None:
     if options.verify and suffix != ".onnx":
         raise UsageError("--verify is only for .onnx files")
     _refuse_stablehlo_options(options, suffix)
-    if suffix not in (_PARAMS, *FORMATS) and (options.plain_names or options.symbol):
+    if suffix not in (_PARAMS, *WRITERS) and (options.plain_names or options.symbol):
         raise UsageError("--plain-names and --symbol are only for files of parameters")
     if options.plain_names and options.symbol:
         raise UsageError("--plain-names and --symbol contradict each other")
@@ -71,9 +66,10 @@ def _refuse_options(options: argparse.Namespace, suffix: str) -> None:
 
 def _refuse_stablehlo_options(options: argparse.Namespace, suffix: str) -> None:
     """UsageError for options of StableHLO that do not apply."""
-    for name in ("dynamic-batch", "training") if suffix not in _STABLEHLO else ():
-        if getattr(options, name.replace("-", "_")):
-            raise UsageError(f"--{name} is only for .mlir and .mlirbc files")
+    if options.training and suffix not in _STABLEHLO:
+        raise UsageError("--training is only for .mlir and .mlirbc files")
+    if options.dynamic_batch and suffix not in (".onnx", *_STABLEHLO):
+        raise UsageError("--dynamic-batch is only for .onnx, .mlir and .mlirbc files")
     for name in ("loss", "optimizer", "learning-rate", "optimizer-params") if not options.training else ():
         if getattr(options, name.replace("-", "_")) is not None:
             raise UsageError(f"--{name} is only for training steps (--training)")
@@ -91,7 +87,7 @@ def _convert_parameters(source: Path, target: Path, options: argparse.Namespace)
         names = [] if _is_list(arrays) else list(arrays)
         write_params(target, names, list(arrays.values()))
     else:
-        FORMATS[target.suffix.lower()][1](target, arrays)
+        WRITERS[target.suffix.lower()](target, arrays)
     print(f"wrote {counted(len(arrays), 'array')} to {target}")
     return 0
 
@@ -111,29 +107,49 @@ def check_target(target: Path) -> None:
 def _read(path: Path) -> Mapping[str, ParamsArray]:
     """The arrays of a file by name. Arrays without names are named arr_0, arr_1, ..., as in NumPy."""
     suffix = path.suffix.lower()
-    if suffix in FORMATS and not path.is_dir():
-        return FORMATS[suffix][0](path)
+    if suffix in READERS and not path.is_dir():
+        return READERS[suffix](path)
+    if suffix == ONNX_SUFFIX and not path.is_dir():
+        return _onnx_parameters(path)
+    where = f"parameters must be in a .params, {', '.join(list(READERS)[:-1])} or {list(READERS)[-1]} file"
     if path.is_dir():
-        raise UsageError(f"{path}: is a folder; parameters must be in a .params, .npz or .safetensors file")
+        raise UsageError(f"{path}: is a folder; {where}")
     if suffix != _PARAMS:
-        raise UsageError(f"{path}: parameters must be in a .params, .npz or .safetensors file")
+        raise UsageError(f"{path}: {where}")
     file = read_params(path)
     names = file.names or [f"arr_{i}" for i in range(len(file.arrays))]
     return dict(zip(names, file.arrays, strict=True))
 
 
+def _onnx_parameters(path: Path) -> dict[str, ParamsArray]:
+    """The parameters of an ONNX file, with `arg:` and `aux:`."""
+    from ..frontend.ndarray.files import to_data
+    from ..frontend.onnx.import_model import import_symbol
+
+    imported = import_symbol(path)
+    kinds = {"arg": imported.arguments, "aux": imported.auxiliary}
+    return {f"{kind}:{name}": to_data(array) for kind, arrays in kinds.items() for name, array in arrays.items()}
+
+
 def _renamed(arrays: Mapping[str, ParamsArray], options: argparse.Namespace) -> dict[str, ParamsArray]:
     """The arrays with changed names: `--plain-names` removes `arg:` and `aux:`, `--symbol` adds them, as the symbol
-    lists its inputs. ToolError if two names become equal."""
+    lists its inputs, and prints the names that differ. ToolError if two names become equal."""
     plain = {_plain(name): array for name, array in arrays.items()}
     if not options.plain_names and options.symbol is None:
         return dict(arrays)
     if len(plain) != len(arrays):
         raise ToolError("two arrays have the same name without arg: and aux:")
-    if options.symbol is None:
-        return plain
-    auxiliary = set(load(options.symbol).list_auxiliary_states())
-    return {f"{'aux' if name in auxiliary else 'arg'}:{name}": array for name, array in plain.items()}
+    return plain if options.symbol is None else _for_symbol(plain, load(options.symbol))
+
+
+def _for_symbol(arrays: Mapping[str, ParamsArray], symbol: Symbol) -> dict[str, ParamsArray]:
+    """The arrays as a symbol names its inputs, if it has none of their names; with `arg:` and `aux:`."""
+    names = {name: name for name in arrays}
+    if arrays and arrays.keys().isdisjoint(symbol.list_inputs()):
+        names = match_names(symbol, {name: () if a is None else a.shape for name, a in arrays.items()})
+        print(*differing(names), sep="\n")
+    auxiliary = set(symbol.list_auxiliary_states())
+    return {f"{'aux' if other in auxiliary else 'arg'}:{other}": arrays[name] for name, other in names.items()}
 
 
 def _plain(name: str) -> str:
@@ -144,15 +160,28 @@ def _plain(name: str) -> str:
 
 
 def _convert_symbol(source: str, target: Path) -> int:
-    """Write a symbol of any version in the format of MXNet 1.9.1."""
+    """Write a symbol of any version, or that of an ONNX file, in the format of MXNet 1.9.1."""
     check_target(target)
     files = find_model(source)
     if not files.is_symbol:
         raise UsageError(f"{source}: is {files.kind}; a symbol must be in a -symbol.json file")
-    symbol = load(files.symbol)
+    symbol = load(files.symbol) if files.onnx is None else _onnx_symbol(files.onnx)
     write_atomically(target, symbol.tojson().encode())
     print(f"wrote {counted(len(symbol.get_internals().list_outputs()), 'value')} to {target}")
     return 0
+
+
+def _onnx_symbol(path: Path) -> Symbol:
+    """The symbol of an ONNX file, with a note if MXNet cannot load it."""
+    from ..frontend.onnx.import_model import import_symbol
+    from ..frontend.onnx.operator import NAME
+
+    symbol = import_symbol(path).symbol
+    foreign = sum(node.op == NAME for node in Network(symbol._entries).nodes)
+    if foreign:
+        what = counted(foreign, "node that MXNet has no operator for is", "nodes that MXNet has no operators for are")
+        print(f"mxforge: {what} {NAME}, which MXNet cannot load", file=sys.stderr)
+    return symbol
 
 
 # --- ONNX -------------------------------------------------------------------------------------------------------------
@@ -171,19 +200,25 @@ def _convert_to_onnx(target: Path, options: argparse.Namespace) -> int:
     model = _model(options, "ONNX files")
     require_parameters(model, options.shapes, options.allow_missing)
     types = data_types(model, options.shapes)
-    print(f"wrote {counted(write_onnx(model, types, target), 'node')} to {target}")
+    print(f"wrote {counted(write_onnx(model, types, target, options.dynamic_batch), 'node')} to {target}")
     return _verify(model, target, types) if options.verify else 0
 
 
-def write_onnx(model: Model, types: Mapping[str, TensorType], target: Path) -> int:
-    """Write an ONNX file for inputs of these types; returns the number of its nodes. MXNetError if ONNX cannot express
-    the model."""
-    from ..frontend.onnx.export_model import export_symbol, write_model
+def write_onnx(model: Model, types: Mapping[str, TensorType], target: Path, dynamic_batch: bool = False) -> int:
+    """Write an ONNX file for inputs of these types; returns the number of its nodes. With `dynamic_batch` their first
+    extents can be any. MXNetError if ONNX cannot express the model."""
+    from ..frontend.onnx.export_model import elements, export_symbol
+    from ..frontend.onnx.unknown_extents import Group
 
-    parameters = {name: array._memory() for name, array in model.parameters.items()}
-    written = export_symbol(model.symbol, parameters, types)
-    write_model(written, target)
-    return len(written.graph.node)
+    batch = [Group(tuple((name, 0) for name in types), batch_size(types), "batch")] if dynamic_batch else []
+    parameters = {name: elements(array) for name, array in model.parameters.items()}
+    written = export_symbol(model.symbol, parameters, types, batch, _refuse_batch)
+    written.write(target)
+    return len(written.skeleton.graph.node)
+
+
+def _refuse_batch(reason: str) -> NoReturn:
+    raise ToolError(f"--dynamic-batch: {reason}")
 
 
 def _verify(model: Model, target: Path, types: Mapping[str, TensorType]) -> int:

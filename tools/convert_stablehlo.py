@@ -21,7 +21,7 @@ from ..passes.manager import Context, run_passes
 from ..passes.pipeline import FOR_REFERENCE
 from .errors import ToolError, UsageError
 from .inspect_text import counted
-from .models import Model, data_types, model_graph
+from .models import Model, batch_size, data_types, model_graph
 from .parameters import parameter_names, require_parameters
 
 PORTABLE = ".mlirbc"
@@ -83,10 +83,7 @@ def _optimizer(options: argparse.Namespace) -> Optimizer:
 
 def _batched(graph: Graph, data: Sequence[int]) -> Sequence[int]:
     """The positions of the data. UsageError if its first extents differ."""
-    sizes = {graph.inputs[i].type.shape[:1] for i in data}
-    if len(sizes) > 1 or () in sizes:
-        shapes = ", ".join(f"{graph.inputs[i].name} {graph.inputs[i].type.shape}" for i in data)
-        raise UsageError(f"--dynamic-batch: the first extents of the inputs differ: {shapes}")
+    batch_size({graph.inputs[i].name: graph.inputs[i].type for i in data})
     return data
 
 

@@ -153,7 +153,9 @@ def _add_parameters(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--epoch", type=natural, metavar="N", help="the number in the name of the .params file (default: 0)"
     )
-    parser.add_argument("--params", type=Path, metavar="FILE", help="a .params, .npz or .safetensors file of any name")
+    parser.add_argument(
+        "--params", type=Path, metavar="FILE", help="a .params, .npz, .safetensors, .pt or .pth file of any name"
+    )
     parser.add_argument("--allow-missing", action="store_true", help="make parameters without values inputs")
 
 

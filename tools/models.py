@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..frontend.artifacts.named_arrays import FORMATS
+from ..frontend.artifacts.named_arrays import READERS
 from ..frontend.checkpoint import load_named, without_kind
 from ..frontend.compiled import Argument, CompiledModel
 from ..frontend.context import Context, device_of
@@ -30,6 +31,7 @@ from ..passes.manager import Options
 from ..runtime.devices import HOST
 from .errors import ToolError, UsageError
 from .model_files import ModelFiles
+from .weight_names import differing, match_names
 
 if TYPE_CHECKING:
     from ..frontend.ndarray import NDArray
@@ -97,7 +99,7 @@ def load_model(files: ModelFiles, weights: str | None = None) -> Model:
         parameters = {**imported.arguments, **imported.auxiliary}
         return Model(files.name, imported.symbol, parameters, files.onnx, None, DType(weights or DType.F32))
     symbol = load(files.symbol)
-    stored = _read(files.params) if files.params else {}
+    stored = _named_as(symbol, _read(files.params), files.params) if files.params else {}
     known = set(symbol.list_inputs())
     parameters = {n: _dense(n, a) for n, a in stored.items() if n in known}
     return Model(files.name, symbol, parameters, files.params, files.searched, DType(weights or DType.F32))
@@ -120,12 +122,22 @@ def use_tuning(files: ModelFiles) -> None:
 
 def _read(path: Path) -> Mapping[str, NDArray]:
     """The arrays of a file of parameters by name, without `arg:` and `aux:`."""
-    reader = FORMATS.get(path.suffix.lower())
+    reader = READERS.get(path.suffix.lower())
     if reader is None:
         return load_named(path)
     from ..frontend.ndarray.files import from_data
 
-    return {without_kind(name): from_data(data) for name, data in reader[0](path).items()}
+    return {without_kind(name): from_data(data) for name, data in reader(path).items()}
+
+
+def _named_as(symbol: Symbol, stored: Mapping[str, NDArray], path: Path) -> Mapping[str, NDArray]:
+    """The arrays of a file by the model's names. If the file has none of these, layers are matched, and the names
+    printed."""
+    if not stored or not stored.keys().isdisjoint(symbol.list_inputs()):
+        return stored
+    names = match_names(symbol, {name: array.shape for name, array in stored.items()})
+    print(f"mxforge: the names in {path} differ from the model's:", *differing(names), sep="\n  ", file=sys.stderr)
+    return {other: stored[name] for name, other in names.items()}
 
 
 def _dense(name: str, array: NDArray) -> NDArray:
@@ -153,6 +165,15 @@ def data_types(model: Model, known: InputShapes, batch: int = 1) -> dict[str, Te
     if open_batch:
         inferred = _infer(model, {**shapes, **open_batch}, known)
     return {name: _complete(name, inferred) for name in names}
+
+
+def batch_size(types: Mapping[str, TensorType]) -> int:
+    """The first extent of all inputs. UsageError if they differ."""
+    sizes = {t.shape[:1] for t in types.values()}
+    if len(sizes) != 1 or () in sizes:
+        shapes = ", ".join(f"{name} {t.shape}" for name, t in types.items())
+        raise UsageError(f"--dynamic-batch: the first extents of the inputs differ: {shapes}")
+    return next(iter(sizes))[0]
 
 
 def known_shapes(model: Model) -> dict[str, tuple[int | None, ...] | None]:

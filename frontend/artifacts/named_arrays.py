@@ -1,4 +1,4 @@
-"""Named arrays in other file formats: safetensors here, NumPy's .npz in `numpy_files`."""
+"""Named arrays in other file formats: safetensors here, NumPy's .npz in `numpy_files`, PyTorch's in `torch_files`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ...runtime.atomic import write_atomically
 from .arrays import BFloat16Data, ParamsArray, valid_bools
 from .errors import ArtifactError
 from .numpy_files import dense_array, read_npz, write_npz
+from .torch_files import read_torch
 
 # safetensors' dtype names, except bfloat16, which is stored as its bits.
 _SAFETENSORS = {
@@ -84,8 +85,13 @@ def write_safetensors(path: Path, arrays: Mapping[str, ParamsArray]) -> None:
 Reader = Callable[[Path], Mapping[str, ParamsArray]]
 Writer = Callable[[Path, Mapping[str, ParamsArray]], None]
 
-FORMATS: dict[str, tuple[Reader, Writer]] = {
-    ".npz": (read_npz, write_npz),
-    ".safetensors": (read_safetensors, write_safetensors),
+READERS: dict[str, Reader] = {
+    ".npz": read_npz,
+    ".safetensors": read_safetensors,
+    ".pt": read_torch,
+    ".pth": read_torch,
 }
-"""The reader and the writer of each file suffix."""
+"""The reader of each file suffix."""
+
+WRITERS: dict[str, Writer] = {".npz": write_npz, ".safetensors": write_safetensors}
+"""The writer of each file suffix."""

@@ -43,7 +43,9 @@ def _members(file: IO[bytes], label: str) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(file) as archive:
             return {
-                member.filename.removesuffix(".npy"): _array(_content(archive, member, label), _label(member, label))
+                member.filename.removesuffix(".npy"): _array(
+                    member_content(archive, member, label), _label(member, label)
+                )
                 for member in archive.infolist()
             }
     except ArtifactError:
@@ -56,13 +58,13 @@ def _label(member: zipfile.ZipInfo, label: str) -> str:
     return f"{label}: {member.filename!r}"
 
 
-def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo, label: str) -> bytes:
+def member_content(archive: zipfile.ZipFile, member: zipfile.ZipInfo, label: str) -> bytes:
     """The bytes of a member. Raises ArtifactError if it claims more bytes than its compressed bytes can expand to."""
     where = _label(member, label)
     if member.flag_bits & _ENCRYPTED:
         raise ArtifactError(f"{where} is encrypted")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ArtifactError(f"{where} is compressed by method {member.compress_type}, which NumPy does not write")
+        raise ArtifactError(f"{where} is compressed by method {member.compress_type}, which cannot be read")
     expansion = 1 if member.compress_type == zipfile.ZIP_STORED else _MAX_EXPANSION
     size = archive.fp.seek(0, io.SEEK_END) if archive.fp is not None else 0
     if member.file_size > min(member.compress_size, size) * expansion:

@@ -41,10 +41,16 @@ Names = Mapping[tuple[str, str], Any]
 """A `Name`, or the value of a constant, by module and qualified name."""
 
 
-def read_pickle(data: bytes, names: Names) -> Any:
+def read_pickle(
+    data: bytes,
+    names: Names,
+    persistent: Callable[[Any], Any] | None = None,
+    stateless: tuple[type, ...] = (),
+) -> Any:
     """The value of a pickle of any protocol. UnpicklingError if it is damaged or contains anything that is not in
-    `names`; errors of the functions in `names` propagate."""
-    reader = _Reader(data, names)
+    `names`; errors of the functions in `names` propagate. `persistent` returns the value of a persistent id, and states
+    of objects of the types `stateless` are left out."""
+    reader = _Reader(data, names, persistent, stateless)
     for operation, argument in _operations(data):
         reader.run(operation, argument)
     return reader.result()
@@ -154,8 +160,10 @@ def _tuple(items: Sequence[Any]) -> tuple[Any, ...]:
 class _Reader:
     """The stack and the memo."""
 
-    def __init__(self, data: bytes, names: Names) -> None:
-        self.names = names
+    def __init__(
+        self, data: bytes, names: Names, persistent: Callable[[Any], Any] | None, stateless: tuple[type, ...]
+    ) -> None:
+        self.names, self.persistent, self.ignored = names, persistent, stateless
         self.stack: list[Any] = []
         self.below: list[list[Any]] = []  # the parts of the stack below each mark
         self.memo: dict[int, Any] = {}
@@ -272,8 +280,16 @@ class _Reader:
         elif self.stateless.pop(id(built), None) is not None:
             _set_state(built, state)
             self.stack.append(built)
+        elif type(built) in self.ignored:
+            self.stack.append(built)
         else:
             raise UnpicklingError(f"a state of an object of type {type(built).__name__}")
+
+    def load(self) -> None:
+        """Replace a persistent id by its value."""
+        if self.persistent is None:
+            raise UnpicklingError("a persistent id, which plain data does not need")
+        self.stack.append(self.persistent(_value(self.top(1)[0])))
 
     def finish(self, unfinished: Unfinished, value: Any) -> None:
         self.stack.append(value)
@@ -346,4 +362,5 @@ _OPERATIONS: dict[str, Callable[[_Reader, Any], None]] = {
     "REDUCE": _doing(_Reader.call),
     "NEWOBJ": _doing(lambda r: r.create(*r.top(2))),
     "BUILD": _doing(_Reader.build),
+    "BINPERSID": _doing(_Reader.load),
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir.dialects.core.contraction import Conv, Dot
 from ...ir.dialects.core.control import Call, Cond, While
-from ...ir.dialects.core.creation import Constant, Iota
+from ...ir.dialects.core.creation import Constant, Iota, Size
 from ...ir.dialects.core.indexing import Gather, Scatter
 from ...ir.dialects.core.ordering import ArgSort, Sort
 from ...ir.dialects.core.pointwise import Cast, Pointwise
@@ -20,7 +20,9 @@ from ...ir.dialects.core.shape import Broadcast, Concat, Pad, Reshape, Reverse, 
 from ...ir.dialects.core.window import ReduceWindow
 from ...ir.graph import Graph, Node
 from ...ir.scalar import ReduceOp
+from ...ir.symbolic import is_symbolic, known_same
 from ...ir.types import DType, TensorType
+from .position_rules import argsort, gather, scatter, sort
 from .scalar_rules import write_scalar
 from .writer import Writer, unsupported
 
@@ -39,8 +41,18 @@ def _constant(w: Writer, node: Node, op: Constant) -> str:
     return w.constant(op.value, hint=node.name or "constant")
 
 
+def _size(w: Writer, node: Node, op: Size) -> str:
+    return w.cast(w.op("Squeeze", w.size(op.value)), op.dtype)
+
+
 def _iota(w: Writer, node: Node, op: Iota) -> str:
-    return w.constant(op.evaluate()[0])
+    """A constant, or a range that is repeated if extents are symbolic."""
+    if not any(map(is_symbolic, op.shape)):
+        return w.constant(op.evaluate()[0])
+    stop = w.op("Squeeze", w.size(op.shape[op.axis]))
+    counts = w.cast(w.op("Range", w.constant(0, np.int64), stop, w.constant(1, np.int64)), op.dtype)
+    aligned = w.reshape(counts, [n if k == op.axis else 1 for k, n in enumerate(op.shape)])
+    return w.op("Expand", aligned, w.ints(op.shape))
 
 
 def _pointwise(w: Writer, node: Node, op: Pointwise) -> str:
@@ -57,8 +69,8 @@ def _broadcast(w: Writer, node: Node, op: Broadcast) -> str:
     for axis, extent in zip(op.axes, operand, strict=True):
         shape[axis] = extent
     x = w.input(node.inputs[0])
-    x = x if tuple(shape) == operand else w.reshape(x, shape)
-    return x if tuple(shape) == op.shape else w.op("Expand", x, w.ints(op.shape))
+    x = x if known_same(shape, operand) else w.reshape(x, shape)
+    return x if known_same(shape, op.shape) else w.op("Expand", x, w.ints(op.shape))
 
 
 def _reshape(w: Writer, node: Node, op: Reshape) -> str:
@@ -169,80 +181,6 @@ def _cumulative(w: Writer, node: Node, op: Cumulative) -> str:
     return w.op("CumSum", w.input(node.inputs[0]), axis, reverse=int(op.reverse))
 
 
-def _sort(w: Writer, node: Node, op: Sort) -> list[str]:
-    count = w.ints([node.inputs[0].type.shape[op.axis]])
-    keys = w.input(node.inputs[0])
-    sorted_keys, indices = w.ops("TopK", [keys, count], 2, axis=op.axis, largest=int(op.descending), sorted=1)
-    others = [w.op("GatherElements", w.input(v), indices, axis=op.axis) for v in node.inputs[1:]]
-    return [sorted_keys, *others]
-
-
-def _argsort(w: Writer, node: Node, op: ArgSort) -> str:
-    count = w.ints([node.outputs[0].type.shape[op.axis]])
-    keys = w.input(node.inputs[0])
-    if node.inputs[0].type.dtype is DType.BOOL:  # which TopK does not take
-        keys = w.cast(keys, DType.I32)
-    _, order = w.ops("TopK", [keys, count], 2, axis=op.axis, largest=int(op.descending), sorted=1)
-    return w.cast(order, DType.I32)
-
-
-def _clamped(w: Writer, node: Node, axes: Any) -> str:
-    """The indices as I64, clamped to the operand's extents."""
-    extents = [node.inputs[0].type.shape[axis] for axis in axes]
-    indices = w.cast(w.input(node.inputs[1]), DType.I64)
-    upper = w.constant([max(n - 1, 0) for n in extents], np.int64)
-    return w.op("Min", w.op("Max", indices, w.constant(0, np.int64)), upper)
-
-
-def _gather(w: Writer, node: Node, op: Gather) -> str:
-    rank = node.inputs[0].type.rank
-    rest = [i for i in range(rank) if i >= op.batch and i not in op.axes]
-    x = w.transpose(w.input(node.inputs[0]), [*range(op.batch), *op.axes, *rest])
-    return w.op("GatherND", x, _clamped(w, node, op.axes), batch_dims=op.batch)
-
-
-_SCATTERS = {"set": "none", "add": "add", "mul": "mul", "max": "max", "min": "min"}
-
-
-def _scatter(w: Writer, node: Node, op: Scatter) -> str:
-    """ScatterND with the indexed axes first. They are padded by one element, which receives updates out of bounds."""
-    if op.batch:
-        return _scatter_rows(w, node, op)
-    type = node.inputs[0].type
-    rest = [i for i in range(type.rank) if i not in op.axes]
-    order = [*op.axes, *rest]
-    extents = [type.shape[i] for i in op.axes]
-    shape = [type.shape[i] for i in order]
-    x = w.transpose(w.input(node.inputs[0]), order)
-    edges = [0] * type.rank + [1] * len(op.axes) + [0] * len(rest)
-    x = w.op("Pad", x, w.ints(edges), w.scalar(0, type.dtype))
-    indices = _inside(w, node, extents)
-    result = w.op("ScatterND", x, indices, w.input(node.inputs[2]), reduction=_SCATTERS[op.op])
-    inverse = [order.index(i) for i in range(type.rank)]
-    return w.transpose(w.slice(result, [0] * type.rank, shape), inverse)
-
-
-def _scatter_rows(w: Writer, node: Node, op: Scatter) -> str:
-    """ScatterElements along the last axis, padded as in `_scatter`."""
-    type, indices = node.inputs[0].type, node.inputs[1].type
-    if op.axes != (type.rank - 1,) or indices.rank != op.batch + 2 or op.batch != type.rank - 1:
-        raise unsupported(node, "its indices have batch axes")
-    last = type.shape[-1]
-    x = w.op("Pad", w.input(node.inputs[0]), w.ints([0] * (2 * type.rank - 1) + [1]), w.scalar(0, type.dtype))
-    places = w.reshape(_inside(w, node, [last]), indices.shape[:-1])
-    updates = w.input(node.inputs[2])
-    result = w.op("ScatterElements", x, places, updates, axis=op.batch, reduction=_SCATTERS[op.op])
-    return w.slice(result, [0] * type.rank, type.shape)
-
-
-def _inside(w: Writer, node: Node, extents: list[int]) -> str:
-    """The indices as I64; the extent replaces those out of bounds."""
-    indices = w.cast(w.input(node.inputs[1]), DType.I64)
-    upper = w.constant(extents, np.int64)
-    negative = w.op("Less", indices, w.constant(0, np.int64))
-    return w.op("Min", w.op("Where", negative, upper, indices), upper)
-
-
 def _reduce_window(w: Writer, node: Node, op: ReduceWindow) -> str:
     """A pooling on a tensor (1, others, windowed axes...)."""
     type = node.inputs[0].type
@@ -331,7 +269,7 @@ def _scan(w: Writer, node: Node, op: Scan) -> list[str]:
     """A Scan. ONNX requires a scanned operand, which is zeros if there is none. The body reads invariant operands from
     the enclosing graph."""
     operands, last = [w.input(v) for v in node.inputs], op.carries + op.scanned
-    inputs_of_scan = operands[:last] if op.scanned else [*operands[:last], w.constant(np.zeros(op.length, np.int64))]
+    inputs_of_scan = operands[:last] if op.scanned else [*operands[:last], _zeros(w, op.length)]
     inner = Writer(w)
     own = [inner.fresh(v.name or "operand") for v in op.body.inputs[:last]]
     inputs = [inner.value_info(n, v.type) for n, v in zip(own, op.body.inputs, strict=False)]
@@ -345,10 +283,15 @@ def _scan(w: Writer, node: Node, op: Scan) -> list[str]:
     return w.ops("Scan", inputs_of_scan, len(node.outputs), node.name, body=body, num_scan_inputs=scanned, **order)
 
 
+def _zeros(w: Writer, length: int) -> str:
+    return w.op("Expand", w.constant(0, np.int64), w.size(length))
+
+
 Rule = Callable[[Writer, Node, Any], "str | list[str]"]
 
 RULES: dict[type, Rule] = {
     Constant: _constant,
+    Size: _size,
     Iota: _iota,
     Pointwise: _pointwise,
     Cast: _cast,
@@ -364,10 +307,10 @@ RULES: dict[type, Rule] = {
     Reduce: _reduce,
     ArgReduce: _arg_reduce,
     Cumulative: _cumulative,
-    ArgSort: _argsort,
-    Sort: _sort,
-    Gather: _gather,
-    Scatter: _scatter,
+    ArgSort: argsort,
+    Sort: sort,
+    Gather: gather,
+    Scatter: scatter,
     ReduceWindow: _reduce_window,
     Call: _call,
     Cond: _cond,

@@ -37,8 +37,8 @@ def read_model(path: str | os.PathLike[str]) -> Any:
     for tensor in _tensors(model):
         if tensor.data_location == library.TensorProto.EXTERNAL:
             _read_data(tensor, file)
-        elif tensor.raw_data:
-            _check_size(tensor, len(tensor.raw_data), file)
+        elif data := tensor.raw_data:  # each access copies it
+            _check_size(tensor, len(data), file)
     return model
 
 

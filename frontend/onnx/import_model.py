@@ -13,7 +13,7 @@ from .operator import declared_dtype, declared_shape
 from .parameters import data_inputs, divided
 from .reader.graph import opset_of
 from .reader.node import Unsupported
-from .reader.unsupported import refuse_unknown
+from .reader.unsupported import refuse_recursion, refuse_undefined, refuse_unknown
 from .translate import renamed, translated
 
 Arrays = dict[str, NDArray]
@@ -38,6 +38,8 @@ def import_symbol(path: str | os.PathLike[str], own_names: bool = False) -> Impo
     try:
         opset_of(model)
         refuse_unknown(model)
+        refuse_recursion(model)
+        refuse_undefined(model.graph)
         graph, parameters = divided(model)
         variables = {i.name: _variable(i, i.name in parameters) for i in graph.graph.input}
         outputs = translated(graph, parameters, variables)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, reduce
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from ...ir.graph import Graph, Node, Value
+from ...ir.symbolic import Symbol, is_symbolic
 from ...ir.types import DType, TensorType
 from ..base import MXNetError
 from ..namespace.atomic_imports import import_atomically
@@ -38,6 +41,7 @@ def onnx_type(dtype: DType) -> int:
     return _ONNX_TYPES[dtype]
 
 
+@cache
 def onnx_library() -> Any:
     """The package onnx. If it is missing, raises ImportError with an instruction to install it."""
     try:
@@ -50,6 +54,7 @@ class Writer:
     """The ordered nodes and the constants of one ONNX graph. Tensors are identified by name.
 
     The writer of a nested graph (the body of a loop) can read its parent's tensors, and its names differ from theirs.
+    Extents can be symbolic numbers (`ir/symbolic.py`), which nodes compute; `extents` are the names of unknown ones.
     """
 
     def __init__(self, parent: Writer | None = None) -> None:
@@ -58,6 +63,9 @@ class Writer:
         self.names: dict[Value, str] = dict(parent.names) if parent else {}
         self._taken: set[str] = parent._taken if parent else set()
         self._constants: dict[tuple[Any, ...], str] = dict(parent._constants) if parent else {}
+        self._sizes: dict[str, str] = dict(parent._sizes) if parent else {}
+        self._measured: dict[str, tuple[str, int]] = parent._measured if parent else {}
+        self.extents: dict[str, str] = parent.extents if parent else {}
 
     def fresh(self, hint: str) -> str:
         """An unused name: `hint`, or `hint` with a number appended."""
@@ -96,13 +104,22 @@ class Writer:
         return self.constant(value, dtype.numpy)
 
     def ints(self, values: Sequence[int]) -> str:
-        """An I64 constant for shapes and axes."""
-        return self.constant(list(values), np.int64, "ints")
+        """An I64 vector for shapes and axes: a constant, or computed from extents of the inputs."""
+        if not any(map(is_symbolic, values)):
+            return self.constant(list(values), np.int64, "ints")
+        grouped = [(symbolic, list(group)) for symbolic, group in groupby(values, is_symbolic)]
+        listed = [[self.size(n) for n in group] if symbolic else [self.ints(group)] for symbolic, group in grouped]
+        parts = [part for group in listed for part in group]
+        return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=0)
 
     def cast(self, x: str, dtype: DType) -> str:
         return self.op("Cast", x, to=onnx_type(dtype))
 
     def reshape(self, x: str, shape: Sequence[int]) -> str:
+        """A single symbolic extent is -1, which ONNX computes."""
+        unknown = [i for i, n in enumerate(shape) if is_symbolic(n)]
+        if len(unknown) == 1 and 0 not in [n for n in shape if not is_symbolic(n)]:
+            return self.op("Reshape", x, self.ints([-1 if is_symbolic(n) else n for n in shape]))
         return self.op("Reshape", x, self.ints(shape), allowzero=1)
 
     def transpose(self, x: str, permutation: Sequence[int]) -> str:
@@ -119,7 +136,50 @@ class Writer:
         return self.names[value]
 
     def value_info(self, name: str, type: TensorType) -> Any:
-        return onnx_library().helper.make_tensor_value_info(name, onnx_type(type.dtype), list(type.shape))
+        extents = [self.extents.get(n.name) if isinstance(n, Symbol) else n for n in type.shape]
+        return onnx_library().helper.make_tensor_value_info(name, onnx_type(type.dtype), extents)
+
+    # -- symbolic numbers
+
+    def name_sizes(self, value: Value) -> None:
+        """Note that symbolic extents which are not known yet are those of an input."""
+        for axis, n in enumerate(value.type.shape):
+            if isinstance(n, Symbol):
+                self._measured.setdefault(n.name, (self.names[value], axis))
+
+    def size(self, n: int) -> str:
+        """An I64 vector of one number."""
+        if not isinstance(n, Symbol):
+            return self.ints([n])
+        if n.name not in self._sizes:
+            self._sizes[n.name] = self._computed(n)
+        return self._sizes[n.name]
+
+    def _computed(self, n: Symbol) -> str:
+        if n.name in self._measured:
+            name, axis = self._measured[n.name]
+            return self.op("Shape", name, start=axis, end=axis + 1)
+        if n.polynomial.keys() == {(n.name,)}:
+            return self._quotient(n)
+        terms = [self._term(factors, coefficient, n) for factors, coefficient in n.polynomial.items()]
+        return reduce(lambda total, term: self.op("Add", total, term), terms)
+
+    def _term(self, factors: Sequence[str], coefficient: int, n: Symbol) -> str:
+        numbers = [self.size(n.trace.named(name)) for name in factors]
+        if coefficient != 1 or not numbers:
+            numbers.append(self.ints([coefficient]))
+        return reduce(lambda product, number: self.op("Mul", product, number), numbers)
+
+    def _quotient(self, n: Symbol) -> str:
+        """A quotient, rounded down, or its remainder. ONNX rounds quotients to zero; remainders have b's sign."""
+        operation, operands = n.trace.definition(n)
+        if operation not in ("//", "%"):
+            raise MXNetError(f"ONNX cannot compute the extent {operation}")
+        a, b = map(self.size, operands)
+        rest = self.op("Mod", a, b)
+        return rest if operation == "%" else self.op("Div", self.op("Sub", a, rest), b)
+
+    # -- graphs
 
     def body(self, graph: Graph, extra: Sequence[Any] = ()) -> tuple[Writer, list[Any]]:
         """A writer for a nested graph, with names for its inputs, and the input descriptions: `extra`, then these."""

@@ -25,4 +25,4 @@ def test_models_are_read_under_the_old_name(tmp_path: Path) -> None:
     assert sorted(arguments) == ["fc_bias", "fc_weight"]
     assert mx.contrib.onnx.import_to_gluon(path, mx.cpu())(mx.nd.ones((1, 3))).asnumpy().tolist() == [[3, 3]]
     metadata = mx.contrib.onnx.get_model_metadata(path)
-    assert metadata == {"input_tensor_data": [("data", (1, 3), 1)], "output_tensor_data": [("fc_output", (1, 2))]}
+    assert metadata == {"input_tensor_data": [("data", (1, 3), 1)], "output_tensor_data": [("fc", (1, 2))]}

@@ -172,3 +172,60 @@ def test_damaged_and_hostile_models_are_refused(tmp_path: Path) -> None:
     bomb = [helper.make_node("ConstantOfShape", ["s"], ["c"], name="bomb"), helper.make_node("Add", ["x", "c"], ["y"])]
     with pytest.raises(mx.MXNetError, match=r"bomb.*is too large"):
         mx.contrib.onnx.import_to_gluon(save(tmp_path, model_of(bomb, {"x": [1]}, shape)), mx.cpu())(mx.nd.ones((1,)))
+
+
+def imported_and_called(folder: Path, model: Any) -> None:
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    mx.contrib.onnx.import_to_gluon(save(folder, model), mx.cpu())(mx.nd.ones(shape))
+
+
+BOMBS = {
+    "Expand": ["x", "s"],
+    "Tile": ["x", "s"],
+    "Pad": ["x", "edges"],
+    "HannWindow": ["number"],
+    "EyeLike": ["huge"],
+    "Range": ["zero", "number", "one"],
+}
+
+
+@pytest.mark.parametrize("op", BOMBS)
+def test_nodes_that_small_files_make_large_are_refused(tmp_path: Path, op: str) -> None:
+    numbers = {"s": [1 << 20, 1 << 20], "edges": [0, 0, 1 << 40, 0], "number": 1 << 40, "zero": 0, "one": 1}
+    weights = {name: np.array(value, np.int64) for name, value in numbers.items()}
+    first = helper.make_node("ConstantOfShape", ["s"], ["huge"])
+    nodes = [*([first] if op == "EyeLike" else []), helper.make_node(op, BOMBS[op], ["b"], name="bomb")]
+    nodes += [helper.make_node("Cast", ["b"], ["c"], to=1), helper.make_node("ReduceSum", ["c"], ["d"], keepdims=0)]
+    nodes.append(helper.make_node("Add", ["x", "d"], ["y"]))
+    with pytest.raises(mx.MXNetError, match="is too large"):
+        imported_and_called(tmp_path, model_of(nodes, {"x": [1, 1]}, weights))
+
+
+def function(name: str, *called: str) -> Any:
+    """A function that calls others, one on the result of the other."""
+    names = ["a", *(f"t{i}" for i in range(len(called) - 1)), "b"]
+    nodes = [helper.make_node(c, [names[i]], [names[i + 1]], domain="f" * (c != "Relu")) for i, c in enumerate(called)]
+    return helper.make_function(
+        "f", name, ["a"], ["b"], nodes, [helper.make_opsetid("", 18), helper.make_opsetid("f", 1)]
+    )
+
+
+def test_functions_that_call_each_other_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mxforge.frontend.onnx.reader.graph._LARGEST_GRAPH", 500)
+    model = model_of([helper.make_node("F0", ["x"], ["y"], domain="f")], {"x": [1]}, {})
+    model.opset_import.append(helper.make_opsetid("f", 1))
+    model.functions.append(function("F0", "F0"))
+    with pytest.raises(mx.MXNetError, match="the function 'F0' calls itself"):
+        imported_and_called(tmp_path, model)
+    del model.functions[:]
+    model.functions.extend([*(function(f"F{i}", f"F{i + 1}", f"F{i + 1}") for i in range(20)), function("F20", "Relu")])
+    with pytest.raises(mx.MXNetError, match="the model has more than 500 nodes, with those in functions and loops"):
+        imported_and_called(tmp_path, model)
+
+
+def test_tensors_that_nothing_computes_are_named(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Add", ["x", "b"], ["a"], name="sum"), helper.make_node("Relu", ["a"], ["b"])]
+    with pytest.raises(mx.MXNetError, match=r"net\.onnx: Add \('sum'\): tensor 'b' is not .*a later node computes it"):
+        mx.contrib.onnx.import_model(save(tmp_path, model_of(nodes, {"x": [1]}, {})))
+    with pytest.raises(mx.MXNetError, match=r"net\.onnx: the output 'y' is not defined"):
+        mx.contrib.onnx.import_model(save(tmp_path, model_of(nodes[1:], {"a": [1]}, {})))

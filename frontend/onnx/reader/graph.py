@@ -19,27 +19,38 @@ from ....ir.types import DType, TensorType
 from ..writer import onnx_library, onnx_type
 from . import rules
 from .known import FOLDED
-from .node import Known, OnnxNode, Unsupported, listed
+from .node import Known, OnnxNode, TooLarge, Unsupported, listed
 from .tensors import array_of, attributes_of, constant
 
 OLDEST, NEWEST = 7, 28
 """The operator sets that can be read."""
 
-_INVALID = GraphError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError
-"""Errors of rules for attributes and operands of wrong kinds."""
+_INVALID = GraphError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError
+"""Errors of rules for attributes and operands of wrong kinds and sizes."""
 
 _FOLDED_ELEMENTS = 1 << 16
 """Nodes with more known elements than this are not evaluated when the graph is read."""
 
 _STANDARD = ("", "ai.onnx")
 _DEPTH = 32  # of functions in functions
+_LARGEST_GRAPH = 1 << 16
+"""The number of nodes that are read, those in functions and repeated loops for each time. A small file can have
+functions that call each other twice, or loops in loops, so that their number grows exponentially."""
 
 
 class GraphReader:
     """Builds with `b`; `values` and `known` are tensors by name. A nested graph has a reader with `outer`."""
 
-    def __init__(self, b: CoreBuilder, opset: int, functions: Mapping[tuple[str, str], Any], depth: int = 0) -> None:
+    def __init__(
+        self,
+        b: CoreBuilder,
+        opset: int,
+        functions: Mapping[tuple[str, str], Any],
+        depth: int = 0,
+        left: list[int] | None = None,
+    ) -> None:
         self.b, self.opset, self.functions, self.depth = b, opset, functions, depth
+        self.left = [_LARGEST_GRAPH] if left is None else left
         self.values: dict[str, Value] = {}
         self.known: dict[str, Known] = {}
         self.failed: dict[str, None] = {}
@@ -76,6 +87,8 @@ class GraphReader:
                 continue
             try:
                 self._node(proto)
+            except TooLarge:
+                raise
             except Unsupported as error:
                 self._note(proto, str(error))
             except _INVALID as error:
@@ -95,6 +108,9 @@ class GraphReader:
     # -- one node
 
     def _node(self, proto: Any) -> None:
+        self.left[0] -= 1
+        if self.left[0] < 0:
+            raise TooLarge(f"the model has more than {_LARGEST_GRAPH} nodes, with those in functions and loops")
         node = OnnxNode(self, proto, attributes_of(proto))
         function = self.functions.get((proto.domain, proto.op_type))
         if function is not None:
@@ -125,7 +141,7 @@ class GraphReader:
             return None if computed is None else [computed(node)]
         if sum(a.size for a in arrays) > _FOLDED_ELEMENTS or any(a.dtype.name == "bfloat16" for a in arrays):
             return None
-        inner = GraphReader(CoreBuilder("known"), self.opset, self.functions, self.depth)
+        inner = GraphReader(CoreBuilder("known"), self.opset, self.functions, self.depth, self.left)
         inner.known = {name: self.known[name] for name in node.names if name}
         results = listed(rules.RULES[proto.op_type](OnnxNode(inner, proto, node.attributes)))
         values = [r for r in results if isinstance(r, Value)]
@@ -171,7 +187,7 @@ class GraphReader:
         if self.depth >= _DEPTH:
             raise Unsupported("functions are nested too deeply")
         opset = max((o.version for o in sets if o.domain in _STANDARD), default=self.opset)
-        inner = GraphReader(self.b, opset, self.functions, self.depth + 1)
+        inner = GraphReader(self.b, opset, self.functions, self.depth + 1, self.left)
         for formal, actual in zip(function.input, proto.input, strict=False):
             if actual in self.known:
                 inner.known[formal] = self.known[actual]
@@ -191,7 +207,7 @@ class GraphReader:
 
     def nested(self, b: CoreBuilder) -> GraphReader:
         """A reader for a graph inside this one, in which this one's known tensors are known."""
-        inner = GraphReader(b, self.opset, self.functions, self.depth + 1)
+        inner = GraphReader(b, self.opset, self.functions, self.depth + 1, self.left)
         inner.known = dict(self.known)
         return inner
 

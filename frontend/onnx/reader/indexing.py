@@ -8,7 +8,7 @@ from ....ir.dialects.core.builder import CoreBuilder
 from ....ir.graph import Value
 from ....ir.scalar import ReduceOp
 from ....ir.types import DType
-from .node import OnnxNode, Unsupported, front, rule
+from .node import OnnxNode, Unsupported, front, limited, rule
 
 
 def positions(b: CoreBuilder, indices: Value, extent: int) -> Value:
@@ -84,7 +84,7 @@ def one_hot(n: OnnxNode) -> Value:
     indices = positions(b, b.cast(n[0], DType.I64), depth)
     rank = indices.type.rank + 1
     axis = n.axis(-1, rank)
-    shape = (*indices.type.shape[:axis], depth, *indices.type.shape[axis:])
+    shape = limited((*indices.type.shape[:axis], depth, *indices.type.shape[axis:]))
     others = [k for k in range(rank) if k != axis]
     hit = b.eq(b.broadcast(indices, shape, others), b.iota(shape, DType.I64, axis))
     off, on = (b.broadcast_to(b.slice(n[2], [j], [j + 1]), shape) for j in (0, 1))

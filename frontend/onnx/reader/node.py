@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,10 @@ RULES: dict[str, Rule] = {}
 
 class Unsupported(ValueError):
     """A node cannot be read; the message is the reason without the node's name."""
+
+
+class TooLarge(Unsupported):
+    """A model has too many nodes to read the others."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -105,6 +110,20 @@ def front(axis: int, rank: int) -> int:
     if not -rank <= axis < max(rank, 1):
         raise Unsupported(f"axis {axis} is outside a tensor of rank {rank}")
     return axis % rank if rank else 0
+
+
+LARGEST_TABLE = 1 << 26
+"""The number of elements of an array that is computed when the graph is read; larger ones are refused."""
+
+_LARGEST = 1 << 31
+"""The number of elements of a tensor whose shape is in the file."""
+
+
+def limited(shape: Sequence[int], largest: int = _LARGEST) -> Sequence[int]:
+    """The shape of a tensor; Unsupported if it is known and has too many elements."""
+    if not any(map(is_symbolic, shape)) and prod(shape) > largest:
+        raise Unsupported(f"a tensor of shape {tuple(shape)} is too large")
+    return shape
 
 
 def integers(array: Known) -> list[int]:

@@ -11,8 +11,7 @@ import numpy as np
 from ....ir.dialects.core.builder import CoreBuilder
 from ....ir.graph import Value
 from ....ir.types import DType
-from .node import OnnxNode, Unsupported, front, integers, rule
-from .shapes import limited
+from .node import OnnxNode, Unsupported, front, integers, limited, rule
 
 Array = np.ndarray[Any, Any]
 

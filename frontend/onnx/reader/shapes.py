@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import accumulate
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -12,18 +11,8 @@ from ....ir.dialects.core.builder import broadcast_shape
 from ....ir.graph import Value
 from ....ir.symbolic import is_symbolic
 from ....ir.types import DType
-from .node import Known, OnnxNode, Result, Unsupported, dtype_of, front, integers, rule
+from .node import LARGEST_TABLE, Known, OnnxNode, Result, Unsupported, dtype_of, front, integers, limited, rule
 from .tensors import array_of
-
-_LARGEST = 1 << 31
-"""The number of elements of a tensor whose shape is a number in the file; larger ones are refused."""
-
-
-def limited(shape: Any) -> Any:
-    """The shape of a tensor; Unsupported if it has too many elements."""
-    if prod(shape) > _LARGEST:
-        raise Unsupported(f"a tensor of shape {tuple(shape)} is too large")
-    return shape
 
 
 @rule("Constant")
@@ -69,11 +58,13 @@ def constant_of_shape(n: OnnxNode) -> Result:
 @rule("Range")
 def arange(n: OnnxNode) -> Known:
     start, limit, delta = (n.known(i).ravel()[0] for i in range(3))
+    if is_zero(delta):
+        raise Unsupported("the step is 0")
     if any(map(is_symbolic, (start, limit, delta))):
         start, limit, delta = int(start), int(limit), int(delta)
         return np.arange(start, limit, delta, dtype=np.int64)
     count = max(0, int(np.ceil((limit.astype(np.float64) - start) / delta)))
-    limited((count,))
+    limited((count,), LARGEST_TABLE)
     return (start + np.arange(count) * delta).astype(n.known(0).dtype)
 
 
@@ -81,7 +72,7 @@ def arange(n: OnnxNode) -> Known:
 def eye_like(n: OnnxNode) -> Value:
     t = n[0].type
     dtype = dtype_of(n.attr("dtype")) if "dtype" in n.attributes else t.dtype
-    return n.b.constant(np.eye(*limited(t.shape), k=n.attr("k", 0)), dtype)
+    return n.b.constant(np.eye(*limited(t.shape, LARGEST_TABLE), k=n.attr("k", 0)), dtype)
 
 
 @rule("Reshape")
@@ -134,7 +125,7 @@ def unsqueeze(n: OnnxNode) -> Value:
 @rule("Expand")
 def expand(n: OnnxNode) -> Value:
     x = n[0]
-    return n.b.broadcast_to(x, broadcast_shape(x.type.shape, tuple(integers(n.known(1)))))
+    return n.b.broadcast_to(x, limited(broadcast_shape(x.type.shape, tuple(integers(n.known(1))))))
 
 
 @rule("Tile")
@@ -142,6 +133,7 @@ def tile(n: OnnxNode) -> Value:
     """Each axis is broadcast along a new one before it."""
     x, repeats = n[0], integers(n.known(1))
     shape = x.type.shape
+    limited([r * e for r, e in zip(repeats, shape, strict=True)])
     wide = [e for pair in zip(repeats, shape, strict=True) for e in pair]
     spread = n.b.broadcast(x, wide, range(1, 2 * len(shape), 2))
     return n.b.reshape(spread, tuple(r * e for r, e in zip(repeats, shape, strict=True)))
@@ -201,6 +193,7 @@ def pad(n: OnnxNode) -> Value:
     low, high = [0] * rank, [0] * rank
     for i, axis in enumerate(axes):
         low[axis], high[axis] = pads[i], pads[half + i]
+    limited([e + p + q for e, p, q in zip(x.type.shape, low, high, strict=True)])
     if mode == "constant":
         fill = n.get(2)
         value = b.constant(n.attr("value", 0.0), x.type.dtype) if fill is None else b.reshape(fill, ())
@@ -208,6 +201,7 @@ def pad(n: OnnxNode) -> Value:
     for axis in range(rank):
         if low[axis] or high[axis]:
             positions = np.arange(x.type.shape[axis])
+            limited((len(positions) + max(low[axis], 0) + max(high[axis], 0),), LARGEST_TABLE)
             wide = np.pad(positions, (max(low[axis], 0), max(high[axis], 0)), mode)  # type: ignore[call-overload]
             kept = wide[max(-low[axis], 0) : len(wide) - max(-high[axis], 0)]
             x = b.take(x, b.constant(kept.astype(np.int64)), axis)

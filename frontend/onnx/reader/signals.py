@@ -6,7 +6,7 @@ import numpy as np
 
 from ....ir.dialects.core.builder import CoreBuilder
 from ....ir.graph import Value
-from .node import OnnxNode, Unsupported, front, rule
+from .node import LARGEST_TABLE, OnnxNode, Unsupported, front, limited, rule
 
 
 @rule("DFT")
@@ -30,6 +30,7 @@ def _real_inverse(b: CoreBuilder, x: Value, axis: int, length: int | None) -> Va
     half = x.type.shape[axis]
     length = length or 2 * (half - 1)
     used = length // 2 + 1
+    limited((used, length), LARGEST_TABLE)
     x = _resized(b, x, axis, used)
     turns = np.outer(np.arange(used), np.arange(length)) * (2 * np.pi / length)
     twice = np.full((used, 1), 2.0)
@@ -47,6 +48,7 @@ def _real_inverse(b: CoreBuilder, x: Value, axis: int, length: int | None) -> Va
 
 def transformed(b: CoreBuilder, x: Value, axis: int, length: int, inverse: bool) -> Value:
     """The Fourier transform along an axis; the last axis has the real and imaginary parts."""
+    limited((length, length), LARGEST_TABLE)
     real, imaginary = _parts(b, _resized(b, x, axis, length))
     turns = np.outer(np.arange(length), np.arange(length)) * (2 * np.pi / length)
     cosine, sine = np.cos(turns), np.sin(turns) * (1 if inverse else -1)
@@ -90,6 +92,7 @@ def stft(n: OnnxNode) -> Value:
     length = int(n.known(3).ravel()[0]) if n.has(3) else window.type.shape[0] if window is not None else 0
     _, extent, parts = x.type.shape
     count = 1 + (extent - length) // step
+    limited((count, length), LARGEST_TABLE)
     places = np.arange(count)[:, None] * step + np.arange(length)
     frames = b.take(x, b.constant(places), 1)  # (batch, frames, length, parts)
     if window is not None:

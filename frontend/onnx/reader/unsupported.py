@@ -1,8 +1,8 @@
-"""Lists all operators of a model that no rule and no function defines, before any node is read."""
+"""Refuses models before any node is read: operators that nothing defines, recursion, tensors that nothing computes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ..writer import onnx_library
@@ -24,6 +24,42 @@ def refuse_unknown(model: Any) -> None:
     if users:
         lines = [f"{name} ({', '.join(map(repr, names))})" for name, names in sorted(users.items())]
         raise Unsupported(f"operators that are not supported: {'; '.join(lines)}")
+
+
+def refuse_recursion(model: Any) -> None:
+    """Unsupported if a function of the model calls itself."""
+    functions = functions_of(model)
+    finished: set[tuple[str, str]] = set()
+
+    def visit(key: tuple[str, str], path: tuple[tuple[str, str], ...]) -> None:
+        if key in path:
+            raise Unsupported(f"the function {key[1]!r} calls itself")
+        if key in functions and key not in finished:
+            for node in _nodes(functions[key].node, 0):
+                visit((node.domain, node.op_type), (*path, key))
+            finished.add(key)
+
+    for key in functions:
+        visit(key, ())
+
+
+def refuse_undefined(graph: Any, outer: Collection[str] = ()) -> None:
+    """Unsupported if a node or an output reads a tensor that nothing before it computes, as in a cycle."""
+    defined = {"", *outer, *(value.name for value in (*graph.input, *graph.initializer))}
+    computed = {name for node in graph.node for name in node.output}
+    for node in graph.node:
+        missing = next((name for name in node.input if name not in defined), None)
+        if missing is not None:
+            who = f"{node.op_type} ({node.name or next(iter(node.output), '')!r})"
+            why = "a later node computes it (a cycle?)" if missing in computed else "nothing computes it"
+            raise Unsupported(f"{who}: tensor {missing!r} is not defined before it is read: {why}")
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                refuse_undefined(attribute.g, defined)
+        defined.update(node.output)
+    for output in graph.output:
+        if output.name not in defined:
+            raise Unsupported(f"the output {output.name!r} is not defined: nothing computes it")
 
 
 def _nodes(nodes: Sequence[Any], depth: int) -> Iterator[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from ....ir.graph import Value
 from ....ir.scalar import ReduceOp
 from ....ir.types import DType
-from .node import OnnxNode, Unsupported, rule
+from .node import LARGEST_TABLE, OnnxNode, Unsupported, limited, rule
 
 Pads = list[tuple[int, int]]
 
@@ -171,7 +171,7 @@ def max_unpool(n: OnnxNode) -> Value:
         (e - 1) * s + k - low - high
         for e, s, k, low, high in zip(shape[2:], strides, kernel, pads[:rank], pads[rank:], strict=True)
     ]
-    target = n.ints(2, "output_shape") or [*shape[:2], *extents]
+    target = limited(n.ints(2, "output_shape") or [*shape[:2], *extents])
     flat = b.full((prod(target),), 0, x.type.dtype)
     inferred = prod([*shape[:2], *extents])
     if prod(target) != inferred:  # the indices address the inferred shape
@@ -196,9 +196,12 @@ def col2im(n: OnnxNode) -> Value:
     image, block = n.ints(1, "image_shape") or [], n.ints(2, "block_shape") or []
     rank = len(image)
     strides, dilations, pads = pads_of(n, image, block)
+    windows = list(zip(image, block, strides, dilations, pads, strict=True))
+    counts = [-(-(e + sum(p) - (k - 1) * d) // s) for e, k, s, d, p in windows]
+    limited([*block, *counts], LARGEST_TABLE)
     grids = [
-        np.arange(-(-(e + sum(p) - (k - 1) * d) // s))[None, :] * s + np.arange(k)[:, None] * d - p[0]
-        for e, k, s, d, p in zip(image, block, strides, dilations, pads, strict=True)
+        np.arange(count)[None, :] * s + np.arange(k)[:, None] * d - p[0]
+        for count, (_, k, s, d, p) in zip(counts, windows, strict=True)
     ]
     places = np.zeros([g.shape[0] for g in grids] + [g.shape[1] for g in grids], np.int64)
     outside = np.zeros_like(places, np.bool_)

@@ -1,0 +1,112 @@
+"""`mxforge convert` and `--params` take weights of PyTorch, whose names are matched with the model's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.frontend.artifacts import read_params
+from mxforge.tools.errors import ToolError
+from mxforge.tools.weight_names import match_names
+
+FILES = Path(__file__).resolve().parents[1] / "data" / "torch_files"
+NAMES = {
+    "conv1.weight": "first_weight",
+    "bn1.weight": "norm1_gamma",
+    "bn1.bias": "norm1_beta",
+    "bn1.running_mean": "norm1_moving_mean",
+    "bn1.running_var": "norm1_moving_var",
+    "conv2.weight": "second_weight",
+    "bn2.weight": "norm2_gamma",
+    "bn2.bias": "norm2_beta",
+    "bn2.running_mean": "norm2_moving_mean",
+    "bn2.running_var": "norm2_moving_var",
+    "fc.weight": "head_weight",
+    "fc.bias": "head_bias",
+}
+
+
+def network() -> Any:
+    """The network of `make_torch_files.py`."""
+    sym, window = mx.sym, {"kernel": (3, 3), "pad": (1, 1), "num_filter": 8, "no_bias": True}
+    norm = {"fix_gamma": False, "eps": 1e-5}
+    x = sym.Convolution(sym.var("data"), name="first", **window)
+    x = sym.relu(sym.BatchNorm(x, name="norm1", **norm))
+    y = sym.BatchNorm(sym.Convolution(x, name="second", **window), name="norm2", **norm)
+    return sym.FullyConnected(sym.mean(sym.relu(x + y), axis=(2, 3)), num_hidden=5, name="head")
+
+
+@pytest.fixture
+def symbol(tmp_path: Path) -> Path:
+    path = tmp_path / "net-symbol.json"
+    network().save(str(path))
+    return path
+
+
+def test_weights_of_pytorch_are_converted_and_the_names_printed(mxforge: Any, symbol: Path, tmp_path: Path) -> None:
+    params = tmp_path / "net-0000.params"
+    done = mxforge("convert", FILES / "network.pth", params, "--symbol", symbol)
+    assert done.status == 0, done.err
+    assert done.out.splitlines()[:-1] == [f"{name} -> {other}" for name, other in NAMES.items()]
+    assert "aux:norm1_moving_mean" in read_params(params).names and "arg:head_bias" in read_params(params).names
+    with np.load(FILES / "network.npz") as expected:
+        np.save(tmp_path / "x.npy", expected["x"])
+        for model, option in ((tmp_path / "net", ()), (symbol, ("--params", FILES / "checkpoint.pt"))):
+            done = mxforge(
+                "run", model, *option, "--input", f"data={tmp_path / 'x.npy'}", "--output", tmp_path / "y.npy"
+            )
+            assert done.status == 0, done.err
+            assert ("conv1.weight -> first_weight" in done.err) is bool(option)
+            np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected["y"], rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_converted_without_a_symbol(mxforge: Any, tmp_path: Path) -> None:
+    done = mxforge("convert", FILES / "network.pth", tmp_path / "net.npz")
+    assert done.status == 0 and done.out == f"wrote 14 arrays to {tmp_path / 'net.npz'}\n"
+    done = mxforge("convert", FILES / "legacy.pt", tmp_path / "net.npz")
+    assert done.status == 1 and "format of PyTorch before 1.6" in done.err and done.err.count("\n") == 1
+    done = mxforge("convert", tmp_path / "net.npz", tmp_path / "net.pth")
+    assert done.status == 2 and "give a .params" in done.err
+
+
+def test_recurrent_layers_are_matched() -> None:
+    layer = mx.gluon.rnn.LSTM(4, bidirectional=True, input_size=3, prefix="lstm_")
+    layer.initialize()
+    symbol = layer(mx.sym.var("data"))
+    sides = {"ih": (16, 3), "hh": (16, 4)}
+    shapes = {f"weight_{s}_l0{b}": shape for b in ("", "_reverse") for s, shape in sides.items()}
+    shapes |= {f"bias_{s}_l0{b}": (16,) for b in ("", "_reverse") for s in sides}
+    names = match_names(symbol, {f"rnn.{name}": shape for name, shape in shapes.items()})
+    assert names["rnn.weight_ih_l0"] == "lstm_l0_i2h_weight"
+    assert names["rnn.bias_hh_l0_reverse"] == "lstm_r0_h2h_bias" and len(set(names.values())) == 8
+
+
+def test_parameters_without_an_array_are_named() -> None:
+    with pytest.raises(ToolError, match=r"no array in the file fits head_weight \(not used: fc\.weight\)"):
+        match_names(
+            mx.sym.FullyConnected(mx.sym.var("data", shape=(1, 3)), num_hidden=2, no_bias=True, name="head"),
+            {"fc.weight": (2, 4)},
+        )
+
+
+def test_an_onnx_file_is_converted_to_the_files_of_mxnet(mxforge: Any, symbol: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    assert mxforge("convert", FILES / "network.pth", tmp_path / "net-0000.params", "--symbol", symbol).status == 0
+    onnx = tmp_path / "net.onnx"
+    done = mxforge("convert", tmp_path / "net", onnx, "--input-shape", "data=2,3,6,6", "--dynamic-batch")
+    assert done.status == 0, done.err
+    for name in ("back-symbol.json", "back-0000.params"):
+        done = mxforge("convert", onnx, tmp_path / name)
+        assert done.status == 0, done.err
+    assert {"norm1_moving_mean", "head_bias"} <= {n[4:] for n in read_params(tmp_path / "back-0000.params").names}
+    results = []
+    for name in ("net", "back"):
+        with np.load(FILES / "network.npz") as expected:
+            np.save(tmp_path / "x.npy", expected["x"])
+        done = mxforge("run", tmp_path / name, "--input", f"data={tmp_path / 'x.npy'}", "--output", tmp_path / "y.npy")
+        assert done.status == 0, done.err
+        results.append(np.load(tmp_path / "y.npy"))
+    np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-6)
