@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 import threading
 import warnings
+from collections.abc import Callable
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from ..ir.suggestions import see
 from .base import MXNetError, _MXClassPropertyMetaClass, check_call, classproperty, with_metaclass
 
 if TYPE_CHECKING:
-    from ..runtime.device import Device
+    from ..runtime.device import Device as _Device
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = [
     "Context",
@@ -26,6 +30,18 @@ __all__ = [
     "num_gpus",
     "with_metaclass",
 ]
+
+
+def accepts_device(function: _F) -> _F:
+    """A decorator: a function with an argument `ctx` also takes it as `device`, its name in MXNet 2."""
+
+    @wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if "device" in kwargs:
+            kwargs["ctx"] = kwargs.pop("device")
+        return function(*args, **kwargs)
+
+    return public  # type: ignore[return-value]
 
 
 GPU = 2
@@ -193,7 +209,7 @@ def usable(context: Context | str | None) -> Context:
     return context
 
 
-def device_of(context: Context) -> Device:
+def device_of(context: Context) -> _Device:
     """The device that stores the arrays of a context; all kinds of CPU memory belong to the host. MXNetError for a GPU
     that does not exist."""
     from ..runtime.devices import HOST, open_device
@@ -212,3 +228,6 @@ def _no_gpu(context: Context) -> MXNetError:
     count = num_gpus()
     reason = f"num_gpus() is {count}" if count else unavailable("gpu")
     return MXNetError(f"{context!r} cannot be used: {reason}. Use cpu()." + see("compatibility"))
+
+
+Device, current_device = Context, current_context  # names of MXNet 2

@@ -20,12 +20,20 @@ from .base import numeric_types
 Operators = Callable[[str], Callable[..., Any]]
 
 _FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {}
-_MODULES = {"linalg": "numpy_linalg_functions", "random": "numpy_random_functions"}
-_MODULES["npx_random"] = _MODULES["random"]
+_MODULES = {
+    "": ("numpy_selection_functions", "numpy_array_api_functions"),
+    "creation": ("numpy_creation_functions",),
+    "linalg": ("numpy_linalg_functions", "numpy_array_api_functions"),
+    "npx": ("numpy_array_api_functions",),
+    "npx_random": ("numpy_random_functions",),
+    "random": ("numpy_random_functions", "numpy_array_api_functions"),
+}
+"""The modules with functions of a namespace, besides this one."""
 
 
 def public(namespace: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that adds a function to a namespace: "" is `np`, "npx", "linalg", "random" or "npx_random"."""
+    """A decorator that adds a function to a namespace: "" is `np`; "npx", "linalg", "random", "npx_random", and
+    "creation": the functions that create arrays in graphs."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         _FUNCTIONS.setdefault(namespace, {})[function.__name__] = function
@@ -43,11 +51,16 @@ def bound(name: str, F: Operators, module: str, namespace: str = "") -> Callable
     if function is None:
         return None
 
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    names = [p.name for p in parameters]
+    takes_device = "ctx" in names and "device" not in names
+
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
+        if takes_device and "device" in kwargs:  # MXNet 2's name of `ctx`
+            kwargs["ctx"] = kwargs.pop("device")
         return function(F, *args, **kwargs)
 
-    parameters = list(inspect.signature(function).parameters.values())[1:]
     public.__name__ = public.__qualname__ = name
     public.__module__ = module
     public.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -60,8 +73,8 @@ def names(namespace: str = "") -> set[str]:
 
 
 def _of(namespace: str) -> dict[str, Callable[..., Any]]:
-    if namespace in _MODULES:
-        import_module(f".{_MODULES[namespace]}", __package__)
+    for module in _MODULES.get(namespace, ()):
+        import_module(f".{module}", __package__)
     return _FUNCTIONS.get(namespace, {})
 
 

@@ -216,6 +216,18 @@ def use_np_array(func: _T) -> _T:
     return _scoped("use_np_array", np_array)(func)
 
 
+def is_np_default_dtype() -> bool:
+    """False: as in MXNet 1.9.1, the default dtype of `mx.np` is float32."""
+    return False
+
+
+def set_np_default_dtype(is_np_default_dtype: bool = True) -> bool:
+    """MXNet 2's switch to NumPy's default dtypes. NotImplementedError for True: the default dtype is float32."""
+    if is_np_default_dtype:
+        raise NotImplementedError("NumPy's default dtypes: the default dtype of mx.np is float32; pass dtype='float64'")
+    return False
+
+
 def use_np(func: _T) -> _T:
     """A decorator: a function, or the methods of a class, run in MXNet's NumPy mode."""
     return use_np_shape(use_np_array(func))

@@ -6,8 +6,8 @@ Fast paths skip observers, so they are taken only while `hooks.watched` is False
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Container, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..ir.locks import ForkSafeLock
@@ -27,6 +27,8 @@ class _Modes(threading.local):
     added: Container[int] = ()
     """While a backward program runs that calls Python: the positions of the inputs whose gradients are added to those
     of earlier passes."""
+    tracer: Tracer | None = None
+    """What gets the calls of operators while a block is traced, instead of running them."""
 
 
 modes = _Modes()
@@ -38,6 +40,27 @@ class Observer(Protocol):
     def before_call(self, call: Call) -> None: ...
 
     def after_call(self, call: Call, results: Sequence[Tensor]) -> None: ...
+
+
+class Tracer(Protocol):
+    """Makes a graph of the calls of operators of one thread. It is also an observer, so that no call takes a fast
+    path."""
+
+    def apply(self, bound: Any, arrays: Sequence[Any], out: Any = None, context: Any = None) -> Any:
+        """The results of an operator with its parameters on these arrays."""
+        ...
+
+    def input(self, variable: Any, array: Any) -> Any:
+        """An array of the graph for the variable of a parameter, whose value is `array`."""
+        ...
+
+    def control_flow(self, name: str, functions: Any, arrays: Any, options: Any) -> Any:
+        """The results of a loop or a branch."""
+        ...
+
+    def constant(self, values: Any, dtype: Any, context: Any) -> Any:
+        """An array of the graph with these elements."""
+        ...
 
 
 Converter = Callable[[Any, Any, Any], tuple[Any, Any]]
@@ -116,3 +139,16 @@ def set_training(training: bool) -> bool:
     before = modes.training
     set_modes(modes.recording, training)
     return before
+
+
+@contextmanager
+def untraced() -> Generator[None]:
+    """Run calls of this thread instead of tracing them, in prediction mode and without recording."""
+    before = modes.tracer, modes.recording, modes.training
+    modes.tracer = None
+    set_modes(False, False)
+    try:
+        yield
+    finally:
+        modes.tracer = before[0]
+        set_modes(*before[1:])

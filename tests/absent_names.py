@@ -39,9 +39,6 @@ NAMES = {
         "notebook": "Bokeh_Failed_To_Import bokeh",
         "notebook.callback": "Pandas_Failed_To_Import _add_new_columns _extend args_wrapper pd",
     },
-    "functions that NumPy has not had since its version 1.20": {
-        "numpy": "mirr npv ppmt pv rate",
-    },
     "modules of MXNet's NumPy interface, and what they import": {
         "ndarray.numpy.linalg": "_mx_nd_np _npi",
         "ndarray.numpy.random": "NDArray _npi current_context np",
@@ -56,8 +53,8 @@ NAMES = {
         _get_np_op _mx_nd_np _mx_np_op _np _npi _reshape_view c_array c_array_buf check_call
         ctypes current_context from_numpy get_indexing_dispatch_code
         get_oshape_of_gather_nd_op indexing_key_expand_implicit_axes integer_types
-        is_recording mirr mx_real_t mx_uint native_array npv numeric_types ppmt pv py_slice
-        rate set_module warnings wrap_np_binary_func wrap_np_unary_func""",
+        is_recording mx_real_t mx_uint native_array numeric_types py_slice
+        set_module warnings wrap_np_binary_func wrap_np_unary_func""",
         "numpy.random": "_mx_nd_np",
         "numpy_extension": "check_call classproperty ctypes threading warnings with_metaclass",
         "numpy_extension.image": """Augmenter BrightnessJitterAug CastAug CenterCropAug ColorJitterAug ColorNormalizeAug

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...ir.locks import ForkSafeLock
 from ...runtime.device import DeviceError
-from ...runtime.modes import hooks
+from ...runtime.modes import hooks, modes
 from .. import ndarray, symbol
 from ..base import MXNetError
 from ..ndarray import NDArray
@@ -19,6 +19,13 @@ from .parameter import DeferredInitializationError, Parameter
 from .parameter_dict import ParameterDict
 from .plain_block import Block
 from .structure import flatten, has_numpy, is_numpy, kinds_in, operators_for, regroup, same_format
+from .traced_graphs import (
+    Constant,
+    Traced,
+    TracedGraphs,
+    contains_written,
+    unknown_parameters,
+)
 
 _trace_lock = ForkSafeLock()
 _NO_INPUT = "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
@@ -29,9 +36,14 @@ _LISTED = 8
 
 
 class HybridBlock(Block):
-    """A block that defines `hybrid_forward(F, x, ..., **params)` with F = nd or sym.
+    """A block that defines `hybrid_forward(F, x, ..., **params)` with F = nd or sym, or as in MXNet 2 `forward(x, ...)`
+    with functions of `mx.np` and `mx.npx`, which takes its parameters by `self.weight.data()`.
 
-    After `hybridize()`, the first call traces the block with symbols and compiles the graph. Later calls run it.
+    After `hybridize()`, the first call traces the block and compiles the graph. Later calls run it. `hybrid_forward` is
+    traced with symbols, once. `forward` is traced with arrays of `mx.np` for each kind of call: shapes, dtypes and the
+    mode. It can read these and compute with them in Python, but no array can be written in it. With arrays of `mx.nd`
+    it is not traced. If parameters of such a block have unknown extents, it defines `infer_shape(x, ...)`, which sets
+    `self.weight.shape`.
 
     Example:
         >>> class Square(mx.gluon.HybridBlock):
@@ -64,10 +76,16 @@ class HybridBlock(Block):
         self._monitor_all = False
         self._backend: str | None = None
         self._backend_opts: dict[str, Any] = {}
+        cls = type(self)
+        self._is_written = (
+            cls.forward is not HybridBlock.forward and cls.hybrid_forward is HybridBlock.hybrid_forward
+        )  # `forward` is written with functions of arrays
+        self._traces: TracedGraphs | None = None
+        self._contains_written: bool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for copies and pickles, without the compiled graph: a copy compiles its own."""
-        return {**self.__dict__, "_cached_op": None, "_cached_op_args": []}
+        return {**self.__dict__, "_cached_op": None, "_cached_op_args": [], "_traces": None}
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -143,11 +161,18 @@ class HybridBlock(Block):
         self._cached_graph = ()
         self._cached_op = None
         self._cached_op_args = []
+        self._traces, self._contains_written = None, None
+
+    def _share(self, shared: Mapping[str, Parameter], prefix: str) -> None:
+        self._clear_cached_op()
+        super()._share(shared, prefix)
 
     # --- the graph --------------------------------------------------------------------------------------------------
 
     def _get_graph(self, *args: Any) -> tuple[list[Symbol], Symbol]:
         """Trace the block, once. Returns the symbols of the inputs and the outputs as one symbol."""
+        if self._is_traced_with_arrays(args):
+            self._function_of_arrays(args)
         if not self._cached_graph:
             flat, self._in_format = flatten(args, "input")
             inputs = self._input_symbols(flat)
@@ -161,6 +186,38 @@ class HybridBlock(Block):
                 group.as_np_ndarray() if has_numpy(outputs) else group,
             )
         return self._cached_graph
+
+    def _is_traced_with_arrays(self, args: Any) -> bool:
+        """True if the block, or one in it, has a `forward` that takes arrays of `mx.np`, and these are such arrays."""
+        if self._contains_written is None:
+            self._contains_written = contains_written(self)
+        return self._contains_written and has_numpy(args) and kinds_in(args)[1]
+
+    def _function_of_arrays(self, args: Any) -> BlockFunction:
+        """The function of the block for arrays like these, which becomes the current one."""
+        with _trace_lock:
+            if self._traces is None:
+                self._traces = TracedGraphs()
+            graph, self._cached_op = self._traces.find(self, args)
+        self._cached_graph = graph.inputs, graph.outputs
+        self._in_format, self._out_format = graph.in_format, graph.out_format
+        self._cached_op_args = list(self._cached_op.slots)
+        return self._cached_op
+
+    def _function_of(self, graph: Traced) -> BlockFunction:
+        """The function of a traced graph."""
+        positions = {s.name: i for i, s in enumerate(graph.inputs)}
+        params = self.collect_params()
+        constants = {name: Constant(array) for name, array in graph.constants.items()}
+        slots = [
+            (True, positions[n]) if n in positions else (False, constants.get(n) or _parameter(params, n))
+            for n in graph.outputs.list_inputs()
+        ]
+        formats = graph.in_format, graph.out_format
+        function = BlockFunction(graph.outputs, slots, formats, self._flags, self.name)
+        if self._callback is not None:
+            function.register_op_hook(self._callback, self._monitor_all)
+        return function
 
     def _input_symbols(self, flat: Sequence[Any]) -> list[Symbol | None]:
         """`data` for one input, `data0`, `data1`, ... for several; None stays None."""
@@ -270,7 +327,36 @@ class HybridBlock(Block):
                             return path(x)
                         except DeviceError:
                             pass
-        return super().__call__(*args)
+        return self._call_written(*args) if self._is_written else super().__call__(*args)
+
+    def _call_written(self, *args: Any) -> Any:
+        """Call a block whose `forward` is written with functions of arrays."""
+        if any([p._deferred_init for p in self._reg_params.values()]):
+            self._finish_own_parameters(args)
+        has_symbol, has_array, contexts = kinds_in(args)
+        if has_symbol:
+            raise ValueError(
+                f"{type(self).__name__}.forward is written with functions of arrays: call it with arrays, not symbols"
+            )
+        if not self._active or not has_array or modes.tracer is not None or not has_numpy(args):
+            return super().__call__(*args)
+        if len(contexts) > 1:
+            raise ValueError(f"Find multiple contexts in the input: {contexts}. {_ONE_CONTEXT}")
+        for hook in list(self._forward_pre_hooks.values()):
+            hook(self, args)
+        with next(iter(contexts)):
+            out = self._call_cached_op(*args)
+        for hook in list(self._forward_hooks.values()):
+            hook(self, args, out)
+        return out
+
+    def _finish_own_parameters(self, args: Any) -> None:
+        """Initialize parameters of unknown shape, which the block's `infer_shape` sets."""
+        if type(self).infer_shape is HybridBlock.infer_shape:
+            raise unknown_parameters(self)
+        self.infer_shape(*args)
+        for param in self._reg_params.values():
+            param._finish_deferred_init()
 
     def forward(self, x: Any, *args: Any) -> Any:  # type: ignore[override]
         """Run on arrays, or compose symbols. A mix of both, or neither, raises ValueError."""
@@ -292,7 +378,7 @@ class HybridBlock(Block):
 
     def _forward_arrays(self, contexts: set[Any], x: Any, *args: Any) -> Any:
         first = next(iter(contexts)) if len(contexts) == 1 else _first_context([x, *args])
-        if self._active:
+        if self._active and modes.tracer is None:
             if len(contexts) > 1:
                 raise ValueError(f"Find multiple contexts in the input: {contexts}. {_ONE_CONTEXT}")
             with first:
@@ -318,6 +404,8 @@ class HybridBlock(Block):
 
     def _function_for(self, *args: Any) -> BlockFunction:
         """The function of the block, which is traced for arguments like these if it is not known."""
+        if self._is_traced_with_arrays(args):
+            return self._function_of_arrays(args)
         compiled = self._cached_op
         if compiled is None:
             with _trace_lock:  # one thread traces; others wait for the graph
@@ -362,7 +450,13 @@ class HybridBlock(Block):
             for name in out.list_inputs()
             if name in params
         }
+        arrays |= {f"arg:{n}": p._reduce() for n, p in self._captured().items()}
         ndarray.save(f"{path}-{epoch:04d}.params", arrays)
+
+    def _captured(self) -> dict[str, Constant]:
+        """The arrays of numbers in the traced graph, by the names of their variables."""
+        names = self._cached_graph[1].list_inputs()
+        return {n: p for n, (_, p) in zip(names, self._cached_op_args, strict=False) if isinstance(p, Constant)}
 
     def _saved_graph(self) -> dict[str, Any]:
         if not self._cached_graph:
@@ -416,6 +510,9 @@ class HybridBlock(Block):
             raise ValueError(_NO_INPUT)
         if len(contexts) > 1:
             raise ValueError(f"Found multiple contexts in the input: {contexts}. {_ONE_CONTEXT}")
+        if self._is_traced_with_arrays([x, *args]):
+            self._function_of_arrays([x, *args])
+            return
         with _trace_lock:
             self._build_cache(x, *args)
 

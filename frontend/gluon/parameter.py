@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...runtime.modes import untraced
 from ...runtime.writes import touch
 from .. import autograd, context, initializer, ndarray, symbol
 from ..base import MXNetError, mx_real_t  # noqa: F401  (MXNet's module has these names too)
-from ..context import Context, cpu  # noqa: F401
+from ..context import Context, accepts_device, cpu  # noqa: F401
 from ..dtypes import dtype_name
 from ..ndarray import NDArray, array, zeros
 from ..symbol import Symbol, var
@@ -43,7 +44,7 @@ class Parameter(ParameterArrays):
 
     def __init__(
         self,
-        name: str,
+        name: str = "weight",
         grad_req: str = "write",
         shape: int | tuple[int, ...] | None = None,
         dtype: Any = mx_real_t,
@@ -77,6 +78,7 @@ class Parameter(ParameterArrays):
         self._trainer: Any = None
         # (init, contexts, default init, data) while initialization is deferred
         self._deferred_init: tuple[Any, Any, Any, Any] | tuple[()] = ()
+        self._is_named = False
         self._grad_req = "null"
         self.grad_req = grad_req
 
@@ -126,6 +128,7 @@ class Parameter(ParameterArrays):
 
     # --- initialization ---------------------------------------------------------------------------------------------
 
+    @accepts_device
     def initialize(
         self,
         init: Any = None,
@@ -173,7 +176,7 @@ class Parameter(ParameterArrays):
             )
         init, contexts, default_init, data = self._deferred_init
         self._deferred_init = ()
-        with autograd.pause():
+        with autograd.pause(), untraced():
             is_new = data is None
             if data is None:
                 data = zeros(self._shape, dtype=self._dtype, ctx=context.cpu())
@@ -285,7 +288,10 @@ def _fits(new: Sequence[int], old: Sequence[int]) -> bool:
 class Constant(Parameter):
     """A parameter with a fixed value and no gradient."""
 
-    def __init__(self, name: str, value: Any) -> None:
+    def __init__(self, name: Any, value: Any = None) -> None:
+        """`Constant(name, value)`, or as in MXNet 2 `Constant(value)`."""
+        if value is None:
+            name, value = "const", name
         self.value = value = value if isinstance(value, NDArray) else array(value)
 
         class Init(initializer.Initializer):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...runtime.modes import modes
 from ...runtime.writes import touch
 from .. import autograd, context
 from ..base import MXNetError
@@ -38,14 +39,21 @@ class ParameterArrays:
     _ctx_map: list[list[int | None]] | None
     _deferred_init: tuple[Any, Any, Any, Any] | tuple[()]
 
-    def data(self, ctx: Context | None = None) -> NDArray:
-        """The array on `ctx`. If it is None: the only array, or the array on the current context."""
+    def data(self, ctx: Context | None = None, device: Context | None = None) -> NDArray:
+        """The array on `ctx`, which MXNet 2 calls `device`. If it is None: the only array, or the array on the current
+        context."""
+        ctx = device if ctx is None else ctx
         if self._stype != "default":
             raise RuntimeError(
                 f"Cannot return a copy of Parameter '{self.name}' on ctx {ctx} via data() because its storage type is "
                 f"{self._stype}. Please use row_sparse_data() instead."
             )
-        return self._check_and_get(self._data, ctx)
+        array = self._check_and_get(self._data, ctx)
+        return array if modes.tracer is None else modes.tracer.input(self.var(), array)
+
+    def var(self) -> Any:
+        """The variable that represents the parameter in symbols."""
+        raise NotImplementedError
 
     def list_data(self) -> list[NDArray]:
         """The arrays on all contexts."""
@@ -94,6 +102,8 @@ class ParameterArrays:
             raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
         return list(self._ctx_list or ())
 
+    list_device = list_ctx
+
     def _check_and_get(self, arr_list: list[Any] | None, ctx: Any) -> Any:
         """The array of `arr_list` on `ctx`. If `ctx` is the type `list`: all of them."""
         if self._data is None or arr_list is None:
@@ -140,9 +150,9 @@ class ParameterArrays:
             return f"its shape is {self._shape}"
         return f"dimension {' and '.join(axes)} of its shape {self._shape} is unknown"
 
-    def grad(self, ctx: Context | None = None) -> NDArray:
-        """The gradient array on `ctx`."""
-        return self._check_and_get(self.list_grad(), ctx)
+    def grad(self, ctx: Context | None = None, device: Context | None = None) -> NDArray:
+        """The gradient array on `ctx`, which MXNet 2 calls `device`."""
+        return self._check_and_get(self.list_grad(), device if ctx is None else ctx)
 
     def list_grad(self) -> list[NDArray]:
         """The gradient arrays on all contexts. They are zero before the first backward pass."""
@@ -228,6 +238,10 @@ class ParameterArrays:
             self._deferred_init = (init, contexts, default_init, data)
         else:
             raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
+
+    def reset_device(self, device: Any) -> None:
+        """MXNet 2's name of `reset_ctx`."""
+        self.reset_ctx(device)
 
     def _reduce(self) -> NDArray:
         """The mean over all contexts, on the CPU."""

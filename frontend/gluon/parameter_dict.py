@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..context import accepts_device
 from ..initializer import Uniform
 from ..ndarray import load, save
 from .parameter import Constant, Parameter, same_dtype
@@ -37,6 +38,8 @@ class ParameterDict:
         self._prefix = prefix
         self._params: dict[str, Parameter] = {}
         self._shared = shared
+        self.structural: dict[str, Parameter] = {}
+        """The parameters by structural names, such as `0.weight`, if `Block.collect_params` made the dictionary."""
 
     def __repr__(self) -> str:
         name = f"{self._prefix} " if self._prefix else ""
@@ -44,7 +47,11 @@ class ParameterDict:
         return f"{name}(\n{content}\n)"
 
     def __getitem__(self, key: str) -> Parameter:
-        return self._params[key]
+        """The parameter of this name; as in MXNet 2, the name can also be a structural one."""
+        known = self._params.get(key) or self.structural.get(key)
+        if known is None:
+            raise KeyError(key)
+        return known
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._params)
@@ -83,10 +90,25 @@ class ParameterDict:
         param = self._get_impl(name)
         if param is None:
             param = self._params[name] = Parameter(name, **kwargs)
+            param._is_named = True
             return param
         for key, value in kwargs.items():
             _merge_attribute(param, key, value)
         return param
+
+    def _adopt(self, name: str, param: Parameter) -> None:
+        """Add a parameter that no dictionary made, as `prefix + name`: as in MXNet 2, it is one of the block that it is
+        an attribute of."""
+        if not param._is_named:
+            param.name, param._is_named = self.prefix + name, True
+            self._params[param.name] = param
+
+    def _replace(self, old: Parameter, new: Parameter) -> None:
+        """Use another parameter in the place of one."""
+        for name, param in list(self._params.items()):
+            if param is old:
+                del self._params[name]
+                self._params[new.name] = new
 
     def get_constant(self, name: str, value: Any = None) -> Parameter:
         """The constant `prefix + name`. A missing one is created with `value`."""
@@ -98,6 +120,7 @@ class ParameterDict:
                     f"No constant named '{name}'. Please specify value if you want to create a new constant."
                 )
             param = self._params[name] = Constant(name, value)
+            param._is_named = True
         elif value is not None:
             _check_constant(param, name, value)
         return param
@@ -110,6 +133,7 @@ class ParameterDict:
                     f"Cannot update self with other because they have different Parameters with the same name '{name}'"
                 )
 
+    @accepts_device
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialize all parameters. `init` is used for parameters without an initializer."""
         init = Uniform() if init is None else init
@@ -128,9 +152,13 @@ class ParameterDict:
         for param in self.values():
             param.reset_ctx(ctx)
 
+    reset_device = reset_ctx
+
     def list_ctx(self) -> list[Context]:
         """The contexts of all parameters."""
         return list({ctx: None for param in self.values() for ctx in param.list_ctx()})
+
+    list_device = list_ctx
 
     def setattr(self, name: str, value: Any) -> None:
         """Set one attribute of all parameters: `params.setattr("grad_req", "null")`."""
@@ -148,6 +176,7 @@ class ParameterDict:
                 )
         save(filename, {name[len(strip_prefix) :]: param._reduce() for name, param in self.items()})
 
+    @accepts_device
     def load(
         self,
         filename: str | os.PathLike[str],

@@ -6,10 +6,11 @@ import os
 import re
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..base import MXNetError
+from ..context import accepts_device
 from ..ndarray import NDArray, load, save
 from ..symbol import Symbol
 from ..tracebacks import shorten
@@ -81,6 +82,7 @@ class Block:
                     "blocks, please set 'params' at Block construction instead."
                 )
             self._reg_params[name] = value
+            self._params._adopt(name, value)
         super().__setattr__(name, value)
 
     def _alias(self) -> str:
@@ -116,6 +118,8 @@ class Block:
         parameters.update({n: p for n, p in self.params.items() if pattern is None or pattern.match(n)})
         for child in self._children.values():
             parameters.update(child.collect_params(select=select))
+        chosen = set(parameters.values())
+        parameters.structural = {n: p for n, p in self._collect_params_with_prefix().items() if p in chosen}
         return parameters
 
     def _check_container_with_block(self) -> None:
@@ -145,6 +149,7 @@ class Block:
             params = {name: param for param, name in {p: n for n, p in params.items()}.items()}
         save(filename, {name: param._reduce() for name, param in params.items()})
 
+    @accepts_device
     def load_parameters(
         self,
         filename: str | os.PathLike[str],
@@ -169,14 +174,30 @@ class Block:
                 loaded, ctx, allow_missing, ignore_extra, prefix, os.fspath(filename), cast_dtype, dtype_source
             )
             return
+        where = f"file '{filename}'"
+        self._set_parameters(loaded, where, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source, adopt=True)
+
+    def _set_parameters(
+        self,
+        loaded: Mapping[str, Any],
+        where: str,
+        ctx: Any,
+        allow_missing: bool,
+        ignore_extra: bool,
+        cast_dtype: bool,
+        dtype_source: str,
+        adopt: bool = False,
+    ) -> None:
+        """Set parameters by structural names; with `adopt`, the arrays have no other user."""
+        params = self._collect_params_with_prefix()
         if not allow_missing:
-            _check_complete(params, loaded, filename)
+            _check_complete(params, loaded, where)
         for name, array in loaded.items():
             if name in params:
-                params[name]._load_init(array, ctx, cast_dtype, dtype_source, adopt=True)
+                params[name]._load_init(array, ctx, cast_dtype, dtype_source, adopt=adopt)
             elif not ignore_extra:
                 raise ValueError(
-                    f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, which contains "
+                    f"Parameter '{name}' loaded from {where} is not present in ParameterDict, which contains "
                     f"parameters {_brief_print_list(params)}. Set ignore_extra=True to ignore. "
                 )
 
@@ -207,9 +228,66 @@ class Block:
     def _restore_graph(self, saved: dict[str, Any]) -> None:
         """Restore the graph from a description by `_saved_graph`."""
 
+    @accepts_device
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialize all parameters. The default draws uniformly from [-0.07, 0.07)."""
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
+
+    # names of MXNet 2
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move all parameters to other contexts."""
+        self.collect_params().reset_ctx(ctx)
+
+    def reset_device(self, device: Any) -> None:
+        """Move all parameters to other contexts."""
+        self.reset_ctx(device)
+
+    def zero_grad(self) -> None:
+        """Set the gradients of all parameters to zero."""
+        self.collect_params().zero_grad()
+
+    def setattr(self, name: str, value: Any) -> None:
+        """Set one attribute of all parameters: `net.setattr("grad_req", "null")`."""
+        self.collect_params().setattr(name, value)
+
+    @accepts_device
+    def load_dict(
+        self,
+        param_dict: dict[str, Any],
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
+        """Set parameters from a dictionary of arrays by structural names, such as `0.weight`."""
+        self._set_parameters(param_dict, "the dictionary", ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
+
+    def share_parameters(self, shared: ParameterDict | Mapping[str, Parameter]) -> Block:
+        """Use the parameters that `collect_params` of another block returned, or of a dictionary by structural names,
+        such as `0.weight`, instead of the block's own. Returns the block. ValueError for names that it does not
+        have."""
+        if isinstance(shared, ParameterDict):
+            shared = shared.structural
+        if not isinstance(shared, Mapping):
+            raise ValueError(f"'shared' should be a dictionary of parameters, not {type(shared)}")
+        names = self._collect_params_with_prefix()
+        unknown = [name for name in shared if name not in names]
+        if unknown:
+            raise ValueError(f"Parameter names: {', '.join(unknown)} are not available in the current block")
+        self._share(shared, "")
+        return self
+
+    def _share(self, shared: Mapping[str, Parameter], prefix: str) -> None:
+        for name, own in list(self._reg_params.items()):
+            param = shared.get(prefix + name)
+            if param is not None and param is not own:
+                self._reg_params[name] = param
+                object.__setattr__(self, name, param)
+                self._params._replace(own, param)
+        for name, child in self._children.items():
+            child._share(shared, f"{prefix}{name}.")
 
     def cast(self, dtype: Any) -> None:
         """Convert all parameters to another dtype."""
@@ -296,14 +374,14 @@ def _contains_other_block(value: Any, children: set[Block]) -> bool:
     return isinstance(value, Block) and value not in children
 
 
-def _check_complete(params: dict[str, Parameter], loaded: dict[str, NDArray], filename: Any) -> None:
-    """Raise AssertionError if a parameter is missing in the file under all of its names. Shared ones have several."""
+def _check_complete(params: dict[str, Parameter], loaded: Mapping[str, NDArray], where: str) -> None:
+    """Raise AssertionError if a parameter is missing under all of its names. Shared ones have several."""
     names: dict[Parameter, list[str]] = defaultdict(list)
     for name, param in params.items():
         names[param].append(name)
     for aliases in names.values():
         if not any(name in loaded for name in aliases):
             raise AssertionError(
-                f"Parameter '{aliases[0]}' is missing in file '{filename}', which contains parameters: "
+                f"Parameter '{aliases[0]}' is missing in {where}, which contains parameters: "
                 f"{_brief_print_list(loaded)}. Set allow_missing=True to ignore missing parameters."
             )

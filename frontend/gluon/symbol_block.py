@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import ndarray, symbol
 from ..base import mx_real_t
+from ..context import accepts_device
 from ..dtypes import is_half
 from ..symbol import Symbol
 from ..util import is_np_array
@@ -30,6 +31,7 @@ class SymbolBlock(HybridBlock):
     _is_direct = True
 
     @staticmethod
+    @accepts_device
     def imports(
         symbol_file: str | os.PathLike[str],
         input_names: str | Sequence[str],

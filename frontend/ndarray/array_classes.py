@@ -42,8 +42,7 @@ def array_class(stype: str = "default") -> type[NDArray]:
 
 def is_numpy(array: Any) -> bool:
     """True for arrays of `mx.np`."""
-    cls = _classes.get("numpy")
-    return cls is not None and array.__class__ is cls
+    return getattr(array, "_class", None) is not None
 
 
 @cache

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.caches import Cache
+from ...runtime.modes import modes
 from ..base import MXNetError
 from ..context import Context
 from ..dtypes import dtype_error, dtype_name
@@ -75,6 +76,8 @@ def apply_bound(
     context: Context | None = None,
 ) -> Any:
     """Apply an operator with its parameters to arrays of any storage type; see `invoke`."""
+    if modes.tracer is not None:
+        return modes.tracer.apply(bound, arrays, out, context)
     if bound.operator.sized_by_values:
         result = _sized_by_values[bound.operator.mx_name()](bound.operator, *arrays)
         return result if out is None else result.copyto(out)

@@ -111,6 +111,9 @@ _METHODS = {
     "or": "bitwise_or",
     "xor": "bitwise_xor",
     "matmul": "matmul",
+    "floordiv": "floor_divide",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
 }
 _COMPARISONS = {
     "eq": "equal",

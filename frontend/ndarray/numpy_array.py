@@ -20,6 +20,7 @@ from ..tracebacks import api_boundary
 from . import numpy_by_values  # noqa: F401  (registers operators)
 from .array_classes import array_class, register_array_class
 from .eager import invoke, operator_named
+from .gradients import remove_variable
 from .indexing import _is_whole, _select, normalized
 from .ndarray import NDArray
 from .numpy_arithmetic import install
@@ -57,6 +58,11 @@ class ndarray(NDArray):
     def T(self) -> ndarray:
         """The array with its axes in reverse order."""
         return _apply("_np_transpose", self)
+
+    @property
+    def mT(self) -> ndarray:
+        """Each matrix in the last two axes transposed."""
+        return _np().matrix_transpose(self)
 
     @property
     def dtype(self) -> Any:
@@ -180,6 +186,10 @@ class ndarray(NDArray):
         """Raises AttributeError, as in MXNet: `item` returns the element."""
         raise AttributeError("mxnet.numpy.ndarray object has no attribute asscalar")
 
+    def drop_grad(self) -> None:
+        """Remove the gradient: the array is no variable any more."""
+        remove_variable(self)
+
     def to_device(self, device: Context) -> ndarray:
         """The array itself if it is on the device, else a copy there."""
         return self.as_in_context(usable(device))  # type: ignore[return-value]
@@ -285,6 +295,12 @@ class ndarray(NDArray):
     def __pos__(self) -> ndarray:
         return self
 
+    def __divmod__(self, other: Any) -> tuple[ndarray, ndarray]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[ndarray, ndarray]:
+        return other // self, other % self
+
     def __round__(self, n: int = 0) -> ndarray:
         return _np().around(self, decimals=n)
 
@@ -346,7 +362,9 @@ _METHODS = """
     reciprocal: rint: sign: sin: sinh: sqrt: square: tan: tanh: trunc: pad:pad_width,mode
 """.split()
 """Methods that are functions of `mx.np`, with their arguments; `name=name in the function`."""
-_EXTENSIONS = "log_softmax one_hot pick relu reshape_like sigmoid slice softmax topk shape_array".split()
+_EXTENSIONS = (
+    "log_sigmoid log_softmax mish one_hot pick relu reshape_like sigmoid slice softmax topk shape_array".split()
+)
 """Methods that are functions of `mx.npx`."""
 _LEGACY = """
     argmax_channel broadcast_axes depth_to_space nansum nanprod norm ones_like rcbrt rsqrt size_array slice_axis

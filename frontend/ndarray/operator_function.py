@@ -37,6 +37,7 @@ from .fast_paths import FastPath, Form, arguments, as_path, direct_call, fast_pa
 from .operator_graph import compiled, eager_options, operator_graph, refusal, symbolic_graph
 from .recorded_calls import recorded_path
 from .tape import call_recorded, is_recorded, record_without_gradient, require_writable
+from .traced_calls import TracedCall
 
 if TYPE_CHECKING:
     from ...ir.computation import Computation
@@ -174,6 +175,8 @@ class BoundOperator:
         """The function compiled for operands like these. A call without operands runs on its `call_context`.
         MXNetError if the scalar parameters are invalid for them.
         """
+        if modes.tracer is not None:
+            return TracedCall(self)  # type: ignore[return-value]
         device = None if arrays else device_of(call_context(arrays, out, context))
         specialization = self.function.specialization(arrays, None, device)
         self._check(arrays)
@@ -183,6 +186,8 @@ class BoundOperator:
         self, arrays: Sequence[NDArray], out: Out = None, context: Context | None = None
     ) -> OperatorSpecialization | FamilyCalls:
         """What makes a call on these operands; see `specialization`."""
+        if modes.tracer is not None:
+            return TracedCall(self)  # type: ignore[return-value]
         device = arrays[0]._storage.device if arrays else device_of(call_context(arrays, out, context))
         first = self.function.first_call(arrays, device)
         if first is None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as onp
 
 from ...ir.types import DType
+from ...runtime.modes import modes
 from ..base import MXNetError, integers, numeric_types
 from ..context import Context, as_context, usable
 from ..dtypes import dtype_of, numbers_of, to_memory
@@ -16,6 +19,9 @@ from ..ndarray.eager import invoke, operator_named
 from ..ndarray.ndarray import NDArray
 from ..ndarray.numpy_array import ndarray
 from ..ndarray.tape import is_recorded
+from ..numpy_functions import bound
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = [
     "arange",
@@ -34,6 +40,31 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def _in_graphs(function: _F) -> _F:
+    """A decorator: while a block is traced, the function is a node of its graph."""
+    name = function.__name__
+
+    @wraps(function)
+    def create(*args: Any, **kwargs: Any) -> Any:
+        if modes.tracer is None:
+            return function(*args, **kwargs)
+        traced = bound(name, _creator, "mxforge.numpy", "creation")
+        assert traced is not None
+        return traced(*args, **kwargs)
+
+    return create  # type: ignore[return-value]
+
+
+def _creator(name: str) -> Callable[..., Any]:
+    """The function of an operator that creates an array in a graph."""
+    from .functions import operator_named
+
+    def create(*arrays: Any, ctx: str = "", **params: Any) -> Any:
+        return operator_named(name)(*arrays, **params, **({"ctx": ctx} if ctx else {}))
+
+    return create
 
 
 def _place(ctx: Any, device: Any = None) -> Context:
@@ -61,6 +92,8 @@ def _require_order(order: str) -> None:
 
 def _of(values: onp.ndarray, element: DType, place: Context) -> ndarray:
     """An array of these numbers."""
+    if modes.tracer is not None:
+        return modes.tracer.constant(to_memory(values, element), element, place)
     result = empty_array(values.shape, element, place, ndarray)
     result._write(to_memory(values, element))
     return result  # type: ignore[return-value]
@@ -116,23 +149,27 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, list | tuple) else value
 
 
+@_in_graphs
 def zeros(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None, device: Any = None) -> ndarray:
     """An array of zeros, of dtype float32 by default."""
     _require_order(order)
     return zero_array(_extents(shape), _element(dtype), _place(ctx, device), ndarray)  # type: ignore[return-value]
 
 
+@_in_graphs
 def empty(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None, device: Any = None) -> ndarray:
     """An array with uninitialized elements, of dtype float32 by default."""
     _require_order(order)
     return empty_array(_extents(shape), _element(dtype), _place(ctx, device), ndarray)  # type: ignore[return-value]
 
 
+@_in_graphs
 def ones(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None, device: Any = None) -> ndarray:
     """An array of ones, of dtype float32 by default."""
     return full(shape, 1, onp.float32 if dtype is None else dtype, order, ctx, None, device)
 
 
+@_in_graphs
 def full(
     shape: Any,
     fill_value: Any,
@@ -161,6 +198,7 @@ def full(
     return result
 
 
+@_in_graphs
 def empty_like(prototype: Any, dtype: Any = None, order: str = "C", subok: bool = False, shape: Any = None) -> ndarray:
     """An array with uninitialized elements, of the shape and dtype of another one."""
     _require_order(order)
@@ -168,6 +206,7 @@ def empty_like(prototype: Any, dtype: Any = None, order: str = "C", subok: bool 
     return empty(extents, prototype.dtype if dtype is None else dtype, ctx=prototype.ctx)
 
 
+@_in_graphs
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None
 ) -> ndarray:
@@ -178,16 +217,19 @@ def full_like(
     return full(a.shape, fill_value, a.dtype if dtype is None else dtype, order, a.ctx if ctx is None else ctx, out)
 
 
+@_in_graphs
 def zeros_like(a: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> ndarray:
     """Zeros in the shape and dtype of another array."""
     return full_like(a, 0, dtype, order, ctx, out)
 
 
+@_in_graphs
 def ones_like(a: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> ndarray:
     """Ones in the shape and dtype of another array."""
     return full_like(a, 1, dtype, order, ctx, out)
 
 
+@_in_graphs
 def arange(
     start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, ctx: Any = None, device: Any = None
 ) -> ndarray:
@@ -207,6 +249,7 @@ def arange(
     return _of(start + step * onp.arange(count), element, _place(ctx, device))
 
 
+@_in_graphs
 def linspace(
     start: Any,
     stop: Any,
@@ -229,6 +272,7 @@ def linspace(
     return (result, distance) if retstep else result
 
 
+@_in_graphs
 def logspace(
     start: Any,
     stop: Any,
@@ -252,6 +296,7 @@ def _are_numbers(*values: Any) -> bool:
     return all(isinstance(value, numeric_types) for value in values)
 
 
+@_in_graphs
 def eye(N: int, M: Any = None, k: int = 0, dtype: Any = None, **kwargs: Any) -> ndarray:
     """A matrix with ones on its k-th diagonal, of dtype float32 by default."""
     place = _place(kwargs.pop("ctx", None), kwargs.pop("device", None))
@@ -260,6 +305,7 @@ def eye(N: int, M: Any = None, k: int = 0, dtype: Any = None, **kwargs: Any) -> 
     return _of(onp.eye(N, M, k), _element(dtype), place)
 
 
+@_in_graphs
 def identity(n: int, dtype: Any = None, ctx: Any = None, device: Any = None) -> ndarray:
     """A square matrix with ones on its diagonal, of dtype float32 by default."""
     if not isinstance(n, int):
@@ -269,6 +315,7 @@ def identity(n: int, dtype: Any = None, ctx: Any = None, device: Any = None) -> 
     return _of(onp.identity(n), _element(dtype), _place(ctx, device))
 
 
+@_in_graphs
 def indices(dimensions: Any, dtype: Any = onp.int32, ctx: Any = None, device: Any = None) -> ndarray:
     """The indices of a grid: (number of dimensions, *dimensions), of dtype int32 by default."""
     if not isinstance(dimensions, list | tuple):

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from math import prod
 from typing import Any
 
 import numpy as onp
 
+from ...runtime.modes import modes
 from ..base import MXNetError
 from ..ndarray.ndarray import NDArray
 from ..ndarray.tape import is_recorded
@@ -22,6 +24,7 @@ FALLBACK = frozenset(
     corrcoef correlate count_nonzero cov digitize divmod extract flatnonzero float_power frexp genfromtxt heaviside
     histogram2d histogram_bin_edges histogramdd i0 in1d interp intersect1d isclose isin ix_ lexsort min_scalar_type
     modf msort nanargmax nanargmin nancumprod nancumsum nanmax nanmedian nanmin nanpercentile nanprod nanquantile
+    nanstd nansum nanvar
     ndim packbits partition piecewise poly polyadd polydiv polyfit polyint polymul polysub positive promote_types
     ptp real result_type rollaxis roots searchsorted select setdiff1d setxor1d shape signbit size spacing
     take_along_axis trapz tril_indices_from trim_zeros triu_indices_from union1d unpackbits unwrap vander
@@ -40,7 +43,32 @@ def _in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False)
     return onp.isin(onp.ravel(ar1), ar2, assume_unique, invert)
 
 
-_OWN = {"in1d": _in1d, "msort": _msort}
+def _result_type(*arrays_and_dtypes: Any) -> Any:
+    return onp.result_type(*[x.dtype if isinstance(x, NDArray) else x for x in arrays_and_dtypes])
+
+
+def _size(a: Any, axis: int | None = None) -> int:
+    shape = onp.shape(a) if not isinstance(a, NDArray) else a.shape
+    return prod(shape) if axis is None else shape[axis]
+
+
+def _of_shape(name: str) -> Any:
+    def function(a: Any) -> Any:
+        shape = a.shape if isinstance(a, NDArray) else onp.shape(a)
+        return len(shape) if name == "ndim" else shape
+
+    return wraps(getattr(onp, name))(function)
+
+
+_OF_TYPES = {
+    "ndim": _of_shape("ndim"),
+    "result_type": _result_type,
+    "shape": _of_shape("shape"),
+    "size": _size,
+}
+"""Functions that read no elements."""
+
+_OWN = _OF_TYPES | {"in1d": _in1d, "msort": _msort}
 """Functions that NumPy 2 lacks."""
 
 
@@ -54,7 +82,11 @@ def from_numpy(name: str, module: Any = onp) -> Callable[..., Any]:
 
     @wraps(own)
     def function(*args: Any, **kwargs: Any) -> Any:
+        if name in _OF_TYPES:
+            return own(*args, **kwargs)
         arrays = list(_arrays((args, kwargs)))
+        if modes.tracer is not None:
+            raise MXNetError(f"np.{name} is NumPy's own: the forward of a hybridized block cannot contain it")
         if is_recorded(arrays):
             raise MXNetError(f"np.{name} has no gradient: call it outside of a record section, or on x.detach()")
         return converted(own, args, kwargs)

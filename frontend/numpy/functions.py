@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as onp
@@ -57,6 +58,15 @@ NPX = Package(
     ("out", "name"),
     _make,
 )
+
+
+@cache
+def operator_named(name: str) -> Function:
+    """The function of an operator, by the operator's name, on arrays of `mx.np`."""
+    from ...ir.dialects.mx.operator import lookup
+
+    cls = lookup(name)
+    return function_of(cls, splitter(Arguments(cls, name, NP.values, ("out", "name"))), True)
 
 
 def operator_function(name: str) -> Function | None:

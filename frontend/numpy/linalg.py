@@ -9,7 +9,7 @@ import numpy as _onp
 from ..numpy_functions import module_members
 from .fallback import LINALG as _LINALG
 from .fallback import from_numpy as _from_numpy
-from .lookup import operator_named
+from .functions import operator_named
 
 _find, _listed = module_members(globals(), "linalg", operator_named, "mxforge.numpy.linalg")
 

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ..generated_functions import Function
-from ..ndarray.functions import function_of, splitter
 from ..numpy_functions import bound
 from ..numpy_functions import names as shared_names
 from .fallback import FALLBACK, from_numpy
-from .functions import NP, operator_function
 from .functions import names as operator_names
+from .functions import operator_function, operator_named
 
 MODULE = "mxforge.numpy"
 
 MORE = frozenset(
     """
-    bincount blackman broadcast_arrays delete diag_indices_from hamming hanning histogram insert may_share_memory
-    meshgrid percentile polyval quantile resize set_printoptions shares_memory unique unravel_index
+    blackman broadcast_arrays delete hamming hanning histogram insert may_share_memory meshgrid resize set_printoptions
+    shares_memory unravel_index
     """.split()
 )
 """The functions of `more.py`."""
 
+ARRAY_API = frozenset(
+    """
+    asarray boolean_dtypes can_cast fill_diagonal floating_dtypes from_dlpack iinfo int16 integer_dtypes numeric_dtypes
+    tril_indices triu_indices uint16 uint32 uint64
+    """.split()
+)
+"""The names of `array_api.py`."""
 
-@cache
-def operator_named(name: str) -> Function:
-    """The function of an operator, by the operator's name, on arrays of `mx.np`."""
-    from ...ir.dialects.mx.operator import lookup
-    from ..generated_functions import Arguments
+FINANCE = frozenset("mirr npv pmt ppmt pv rate".split())
+"""The functions of `finance.py`."""
 
-    cls = lookup(name)
-    return function_of(cls, splitter(Arguments(cls, name, NP.values, ("out", "name"))), True)
+_MODULES = {"array_api": ARRAY_API, "finance": FINANCE, "more": MORE}
 
 
 def find(name: str) -> Callable[..., Any] | None:
@@ -43,9 +43,10 @@ def find(name: str) -> Callable[..., Any] | None:
         return function
     if name in FALLBACK:
         return from_numpy(name)
-    return vars(import_module(".more", __package__))[name] if name in MORE else None
+    module = next((module for module, members in _MODULES.items() if name in members), None)
+    return None if module is None else vars(import_module(f".{module}", __package__))[name]
 
 
 def names() -> set[str]:
     """The names of all functions."""
-    return {*operator_names(), *shared_names(), *MORE, *FALLBACK}
+    return {*operator_names(), *shared_names(), *FALLBACK, *MORE, *ARRAY_API, *FINANCE}

@@ -8,8 +8,9 @@ import numpy as onp
 
 from ..base import numeric_types
 from ..ndarray.ndarray import NDArray
-from .creation import _element, _of, _place, array
-from .lookup import find, operator_named
+from .creation import _element, _in_graphs, _of, _place, array
+from .functions import operator_named
+from .lookup import find
 
 
 def _f(name: str) -> Any:
@@ -17,60 +18,6 @@ def _f(name: str) -> Any:
     function = find(name)
     assert function is not None
     return function
-
-
-def unique(
-    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None
-) -> Any:
-    """The different elements in rising order; with further results, of dtype int64, a tuple."""
-    result = operator_named("_npi_unique")(
-        ar, return_index=return_index, return_inverse=return_inverse, return_counts=return_counts, axis=axis
-    )
-    return tuple(result) if isinstance(result, list) else result
-
-
-def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each number occurs in an array of integers, or the sum of its weights."""
-    if minlength < 0:
-        raise ValueError("Minlength value should greater than 0")
-    if weights is None:
-        return operator_named("_npi_bincount")(x, minlength=minlength, has_weights=False)
-    return operator_named("_npi_bincount")(x, weights, minlength=minlength, has_weights=True)
-
-
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: Any = None,
-    interpolation: str = "linear",
-    keepdims: bool = False,
-) -> Any:
-    """Percentiles over axes; see NumPy for the interpolations."""
-    if overwrite_input is not None:
-        raise NotImplementedError("overwrite_input is not supported yet")
-    if isinstance(q, int | float | list | tuple) and not all(0 <= v <= 100 for v in onp.ravel(q)):
-        raise ValueError(f"percentile exceeds the valid range: {q} is outside of [0, 100]")
-    params = {"axis": axis, "interpolation": interpolation, "keepdims": keepdims, "out": out}
-    if isinstance(q, numeric_types):
-        return operator_named("_npi_percentile")(a, q_scalar=float(q), **params)
-    q = array(q, ctx=a.ctx) if isinstance(q, list | tuple) else q
-    return operator_named("_npi_percentile")(a, q, **params)
-
-
-def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: Any = None,
-    interpolation: str = "linear",
-    keepdims: bool = False,
-) -> Any:
-    """Quantiles over axes: percentiles of q * 100."""
-    q = [100 * v for v in q] if isinstance(q, list | tuple) else q * 100
-    return percentile(a, q, axis, out, overwrite_input, interpolation, keepdims)
 
 
 def histogram(
@@ -125,13 +72,6 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     return operator_named("take")(both, array(order, dtype="int64", ctx=arr.ctx), axis=axis, mode="clip")
 
 
-def polyval(p: Any, x: Any) -> Any:
-    """The values of a polynomial, whose coefficients begin with that of the highest power."""
-    if not isinstance(p, NDArray) or not isinstance(x, NDArray):
-        raise TypeError("type not supported")
-    return operator_named("_npi_polyval")(p, x)
-
-
 def meshgrid(*xi: Any, **kwargs: Any) -> list[Any]:
     """Coordinates of a grid from vectors of coordinates.
 
@@ -182,11 +122,6 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     return tuple([array(i, dtype="int64", ctx=indices.ctx) for i in by_axis])
 
 
-def diag_indices_from(arr: Any) -> Any:
-    """The indices of the main diagonal of a square array."""
-    return tuple(operator_named("_npi_diag_indices_from")(arr))
-
-
 def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
     """True if the elements of two arrays are in one block of memory."""
     if max_work is not None:
@@ -214,7 +149,7 @@ def _window(name: str) -> Any:
 
     window.__name__ = window.__qualname__ = name
     window.__doc__ = f"The {name} window of M elements, of dtype float32 by default."
-    return window
+    return _in_graphs(window)
 
 
 hanning, hamming, blackman = _window("hanning"), _window("hamming"), _window("blackman")

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ..numpy_functions import module_members
-from .lookup import operator_named
+from .functions import operator_named
 
 __getattr__, __dir__ = module_members(globals(), "random", operator_named, "mxforge.numpy.random")

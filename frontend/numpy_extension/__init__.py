@@ -5,33 +5,50 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from ..context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
+from ..context import (
+    Context,
+    Device,
+    cpu,
+    cpu_pinned,
+    current_context,
+    current_device,
+    gpu,
+    gpu_memory_info,
+    num_gpus,
+)
 from ..generated_functions import Row
 from ..numpy_functions import bound, names
 from ..numpy_rows import EXTENSIONS as _EXTENSIONS
 from ..util import (
     get_cuda_compute_capability,
     is_np_array,
+    is_np_default_dtype,
     is_np_shape,
     reset_np,
     set_np,
+    set_np_default_dtype,
     use_np,
     use_np_array,
     use_np_shape,
 )
-from .files import load, save, waitall
+from .control_flow import cond, foreach, while_loop
+from .files import load, save, savez, waitall
 
 _MODULES = ("image", "random")
+_OF_ND = ("from_numpy", "to_dlpack_for_read", "to_dlpack_for_write")
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f".{name}", __name__)
-    from ..numpy.functions import NPX
-    from ..numpy.lookup import operator_named
+    from ..numpy.functions import NPX, operator_named
 
-    if name in _EXTENSIONS:
-        function: Any = NPX.listed(Row(name, _EXTENSIONS[name], ()))
+    if name == "from_dlpack":
+        function: Any = import_module("..numpy.array_api", __package__).from_dlpack
+    elif name in _OF_ND:
+        function = getattr(import_module("..numpy.legacy", __package__).OPERATORS, name)
+    elif name in _EXTENSIONS:
+        function = NPX.listed(Row(name, _EXTENSIONS[name], ()))
     else:
         function = bound(name, operator_named, "mxforge.numpy_extension", "npx")
     if function is None:
@@ -42,4 +59,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_EXTENSIONS, *names("npx"), *_MODULES})
+    return sorted({*_EXTENSIONS, *names("npx"), *_MODULES, *_OF_ND, "from_dlpack"})

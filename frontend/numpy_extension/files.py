@@ -9,7 +9,7 @@ from ..ndarray import waitall
 from ..ndarray.array_classes import is_numpy
 from ..util import np_shape
 
-__all__ = ["load", "save", "waitall"]
+__all__ = ["load", "save", "savez", "waitall"]
 
 
 def save(file: str, arr: Any) -> None:
@@ -28,3 +28,8 @@ def load(file: str) -> Any:
     if isinstance(loaded, dict):
         return {name: array.as_np_ndarray() for name, array in loaded.items()}
     return [array.as_np_ndarray() for array in loaded]
+
+
+def savez(file: str, *args: Any, **kwds: Any) -> None:
+    """Write arrays to a file that `load` reads: those by position as `arr_0`, `arr_1`, ..., others by their names."""
+    save(file, {**{f"arr_{i}": a for i, a in enumerate(args)}, **kwds})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..numpy.lookup import operator_named
+from ..numpy.functions import operator_named
 from ..numpy_functions import module_members
 from ..random import seed  # noqa: F401
 

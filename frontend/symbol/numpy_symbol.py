@@ -153,6 +153,9 @@ _BINARY = {
     "or": "bitwise_or",
     "xor": "bitwise_xor",
     "matmul": "matmul",
+    "floordiv": "floor_divide",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
 }
 _COMPARISONS = {
     "eq": "equal",

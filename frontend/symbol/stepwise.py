@@ -33,7 +33,8 @@ class StepwiseSpecialization:
         self.heads = symbol._entries
         self.variables = symbol._variables()[0]
         self.training = training
-        self.steps = [(n, bound_of(n.operator)) for n in execution_order(symbol._entries) if not n.is_variable]
+        numpy = symbol._class is not None
+        self.steps = [(n, bound_of(n.operator, numpy)) for n in execution_order(symbol._entries) if not n.is_variable]
 
     def call(self, arrays: Sequence[NDArray], version: Hashable, seen: Seen | None = None) -> list[NDArray]:
         """The outputs for arrays in the order of the symbol's inputs. `seen(node, results)` is called for each node."""

@@ -19,10 +19,10 @@ def run(function):
         return function(mx)
 
 
-def record(group):
-    found = {name: run(function) for name, function in import_module(f"programs.{group}").PROGRAMS.items()}
+def record(group, folder=FOLDER):
+    found = {name: run(function) for name, function in import_module(f"{folder.name}.{group}").PROGRAMS.items()}
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]
-    (FOLDER / f"{group}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    (folder / f"{group}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":

@@ -41,12 +41,19 @@ def programs(source: Path) -> dict[str, Callable[[Any], Any]]:
     return module.PROGRAMS
 
 
-GROUPS = {source.stem: programs(source) for source in sorted((DATA / "programs").glob("*.py"))}
+def groups(folder: str) -> dict[str, dict[str, Callable[[Any], Any]]]:
+    """The programs of all files of a folder."""
+    return {source.stem: programs(source) for source in sorted((DATA / folder).glob("*.py"))}
+
+
+GROUPS = groups("programs")
+OF_MXNET_2 = groups("programs_of_mxnet2")
+"""Programs that MXNet 2 can run, in the NumPy mode."""
 
 
 @cache
-def recorded(group: str) -> dict[str, Any]:
-    return json.loads((DATA / "programs" / f"{group}.json").read_text())
+def recorded(group: str, folder: str = "programs") -> dict[str, Any]:
+    return json.loads((DATA / folder / f"{group}.json").read_text())
 
 
 def differences(found: Any, expected: Any, place: str = "", tolerance: float = TOLERANCE) -> Iterator[str]:
@@ -81,6 +88,22 @@ def test_program(group: str, name: str) -> None:
     with mx.name.NameManager():
         found = GROUPS[group][name](mx)
     assert list(differences(found, recorded(group)[name], tolerance=tolerance(group, name))) == []
+
+
+@pytest.fixture
+def numpy_mode() -> Iterator[None]:
+    mx.npx.set_np()
+    yield
+    mx.npx.reset_np()
+
+
+@pytest.mark.parametrize(("group", "name"), [(group, name) for group, table in OF_MXNET_2.items() for name in table])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.usefixtures("numpy_mode")
+def test_program_of_mxnet2(group: str, name: str) -> None:
+    with mx.name.NameManager():
+        found = OF_MXNET_2[group][name](mx)
+    assert list(differences(found, recorded(group, "programs_of_mxnet2")[name], tolerance=1e-4)) == []
 
 
 ON_GPU = ("executors", "module", "optimizers", "symbols")

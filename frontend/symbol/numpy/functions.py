@@ -13,7 +13,7 @@ from ...base import numeric_types
 from ...generated_functions import NUMPY_PREFIXES, Arguments, Function, Package, Values
 from ...numpy_functions import bound
 from ...numpy_functions import names as shared_names
-from ...numpy_rows import BINARY, ROWS, UFUNCS
+from ...numpy_rows import BINARY, ROWS, SWAPPED, UFUNCS, of_number
 from ...util import check_ufunc_options
 from ..numpy_symbol import _Symbol
 from ..ops import function_of
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _MODULE = "mxforge.symbol.numpy"
 _OPTIONS = frozenset("where casting order dtype subok".split())
 _BINARY = {name: own or name for name, _, own in (text.partition("=") for text in BINARY.split())}
-_SWAPPED = {"greater": "less", "greater_equal": "less_equal", "less": "greater", "less_equal": "greater_equal"}
-_REFLECTED = frozenset("subtract true_divide mod power arctan2 copysign ldexp".split())
 
 
 def _hint(full_name: str) -> str:
@@ -89,10 +87,9 @@ def _with_number(name: str, x1: Any, x2: Any, kwargs: dict[str, Any]) -> Any:
     symbol, number, right = (x1, x2, True) if isinstance(x1, Symbol) else (x2, x1, False)
     if not isinstance(number, numeric_types) or not isinstance(symbol, Symbol):
         raise TypeError(f"type {type(number)} not supported")
-    if not right:
-        name = _SWAPPED.get(name, f"r{name}" if name in _REFLECTED else name)
-    is_int = isinstance(number, int | onp.integer) and (right or name in _SWAPPED)
-    return internal(f"_npi_{name}_scalar")(symbol, scalar=float(number), is_int=is_int, **kwargs)
+    operator = of_number(name, right)
+    is_int = isinstance(number, int | onp.integer) and (right or name in SWAPPED)
+    return internal(operator)(symbol, scalar=float(number), is_int=is_int, **kwargs)
 
 
 def find(name: str) -> Callable[..., Any] | None:
@@ -103,19 +100,13 @@ def find(name: str) -> Callable[..., Any] | None:
         return NP.listed(ROWS[name])
     if name in MORE:
         return vars(import_module(".more", __package__))[name]
-    return bound(name, internal, _MODULE)
+    return bound(name, internal, _MODULE) or bound(name, internal, _MODULE, "creation")
 
 
-MORE = frozenset(
-    """
-    arange bincount blackman delete diag_indices_from empty_like eye full full_like hamming hanning histogram identity
-    indices insert linspace logspace may_share_memory ones ones_like percentile polyval quantile resize shares_memory
-    unique unravel_index zeros zeros_like
-    """.split()
-)
+MORE = frozenset("delete histogram insert may_share_memory resize shares_memory unravel_index".split())
 """The functions of `more.py`."""
 
 
 def names() -> set[str]:
     """The names of all functions."""
-    return {*_BINARY, *ROWS, *MORE, *shared_names()}
+    return {*_BINARY, *ROWS, *MORE, *shared_names(), *shared_names("creation")}

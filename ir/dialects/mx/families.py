@@ -123,7 +123,10 @@ DECLARED_NAMES: dict[str, str] = {
         "_npx_layer_norm GroupNorm InstanceNorm L2Normalization LRN"
     ),
     "nn_pooling": ("Pooling _npx_pooling Pooling_v1"),
-    "nn_softmax": ("softmax _npx_softmax log_softmax _npx_log_softmax softmin SoftmaxActivation"),
+    "nn_softmax": (
+        "softmax _npx_softmax log_softmax _npx_log_softmax _npx_masked_softmax _npx_masked_log_softmax softmin "
+        "SoftmaxActivation"
+    ),
     "nn_spatial": (
         "UpSampling _contrib_BilinearResize2D _contrib_AdaptiveAvgPooling2D im2col col2im GridGenerator "
         "BilinearSampler SpatialTransformer"
@@ -132,21 +135,29 @@ DECLARED_NAMES: dict[str, str] = {
         "_npi_zeros _npi_ones _npi_identity _npi_eye _npi_arange _npi_indices _npi_logspace _npi_hanning _npi_hamming "
         "_npi_blackman _npi_full_like"
     ),
-    "numpy_diagonals": ("_np_diag _np_diagflat _np_diagonal _np_trace _npi_tril _npi_diff _npi_ediff1d _npi_pad"),
+    "numpy_diagonals": (
+        "_np_diag _np_diagflat _np_diagonal _np_trace _npi_tril _npi_triu _npi_diff _npi_ediff1d _npi_pad"
+    ),
     "numpy_elementwise": (
         "_npi_absolute _npi_abs _npi_arccos _npi_arccosh _npi_arcsin _npi_arcsinh _npi_arctan _npi_arctanh _npi_cbrt "
         "_npi_ceil _npi_cos _npi_cosh _npi_degrees _npi_exp _npi_expm1 _npi_fix _npi_floor _npi_log _npi_log10 "
         "_npi_log1p _npi_log2 _npi_negative _npi_radians _npi_reciprocal _npi_rint _npi_sign _npi_sin _npi_sinh "
         "_npi_sqrt _npi_square _npi_tan _npi_tanh _npi_trunc _npi_bitwise_not _npi_logical_not _npi_isnan _npi_isinf "
-        "_npi_isfinite _npi_isposinf _npi_isneginf _npx_relu _npx_sigmoid _npi_around _npi_nan_to_num _np_copy "
-        "_npi_add _npi_add_scalar _npi_subtract _npi_subtract_scalar _npi_rsubtract_scalar _npi_multiply "
+        "_npi_isfinite _npi_isposinf _npi_isneginf _npx_relu _npx_sigmoid _npx_digamma _npi_around _npi_nan_to_num "
+        "_np_copy _npi_add _npi_add_scalar _npi_subtract _npi_subtract_scalar _npi_rsubtract_scalar _npi_multiply "
         "_npi_multiply_scalar _npi_true_divide _npi_true_divide_scalar _npi_rtrue_divide_scalar _npi_mod "
         "_npi_mod_scalar _npi_rmod_scalar _npi_power _npi_power_scalar _npi_rpower_scalar _npi_hypot _npi_arctan2 "
         "_npi_arctan2_scalar _npi_rarctan2_scalar _npi_copysign _npi_copysign_scalar _npi_rcopysign_scalar _npi_ldexp "
         "_npi_ldexp_scalar _npi_rldexp_scalar _npi_lcm _npi_lcm_scalar _npi_bitwise_and _npi_bitwise_and_scalar "
-        "_npi_bitwise_or _npi_bitwise_or_scalar _npi_bitwise_xor _npi_bitwise_xor_scalar _npi_equal _npi_equal_scalar "
-        "_npi_not_equal _npi_not_equal_scalar _npi_greater _npi_greater_scalar _npi_greater_equal "
-        "_npi_greater_equal_scalar _npi_less _npi_less_scalar _npi_less_equal _npi_less_equal_scalar"
+        "_npi_bitwise_or _npi_bitwise_or_scalar _npi_bitwise_xor _npi_bitwise_xor_scalar _npi_floor_divide "
+        "_npi_floor_divide_scalar _npi_rfloor_divide_scalar _npi_fmod _npi_fmod_scalar _npi_rfmod_scalar _npi_fmax "
+        "_npi_fmax_scalar _npi_fmin _npi_fmin_scalar _npi_gcd _npi_gcd_scalar _npi_logaddexp _npi_logaddexp_scalar "
+        "_npi_bitwise_left_shift _npi_bitwise_left_shift_scalar _npi_rbitwise_left_shift_scalar "
+        "_npi_bitwise_right_shift _npi_bitwise_right_shift_scalar _npi_rbitwise_right_shift_scalar _npi_logical_and "
+        "_npi_logical_and_scalar _npi_logical_or _npi_logical_or_scalar _npi_logical_xor _npi_logical_xor_scalar "
+        "_npi_equal _npi_equal_scalar _npi_not_equal _npi_not_equal_scalar _npi_greater _npi_greater_scalar "
+        "_npi_greater_equal _npi_greater_equal_scalar _npi_less _npi_less_scalar _npi_less_equal "
+        "_npi_less_equal_scalar"
     ),
     "numpy_indexing": (
         "_npi_where _npi_where_lscalar _npi_where_rscalar _npi_where_scalar2 _npx_nonzero _npi_nonzero _npi_unique "
@@ -162,7 +173,7 @@ DECLARED_NAMES: dict[str, str] = {
         "_npi_svd _npi_eig _npi_eigvals _npi_eigh _npi_eigvalsh _npi_cholesky _npi_solve _npi_pinv "
         "_npi_pinv_scalar_rcond _npi_tensorinv _npi_tensorsolve _npi_norm"
     ),
-    "numpy_products": ("_np_dot _npi_matmul _npi_tensordot _npi_tensordot_int_axes _npi_einsum"),
+    "numpy_products": ("_np_dot _npi_matmul _npi_tensordot _npi_tensordot_int_axes _npi_einsum _npi_kron _npi_cross"),
     "numpy_random": (
         "_npi_uniform _npi_uniform_n _npi_normal _npi_normal_n _npi_gumbel _npi_logistic _npi_gamma _npi_exponential "
         "_npi_rayleigh _npi_weibull _npi_pareto _npi_powerd _npi_bernoulli _npi_multinomial _npi_choice"
@@ -175,6 +186,7 @@ DECLARED_NAMES: dict[str, str] = {
         "_np_reshape _npx_reshape _npi_reshape _np_transpose _np_squeeze _np_moveaxis _np_roll _npi_flip _npi_rot90 "
         "_npi_broadcast_to"
     ),
+    "numpy_updates": ("_npx_index_update _npx_index_add _npi_insert_tensor"),
     "optimizer_multi": (
         "multi_sgd_update preloaded_multi_sgd_update multi_sgd_mom_update preloaded_multi_sgd_mom_update "
         "multi_mp_sgd_update preloaded_multi_mp_sgd_update multi_mp_sgd_mom_update preloaded_multi_mp_sgd_mom_update "
@@ -214,7 +226,7 @@ DECLARED_NAMES: dict[str, str] = {
     ),
     "reduce": (
         "sum _sparse_sum sum_axis mean _sparse_mean prod max max_axis min min_axis nansum nanprod _square_sum norm "
-        "_sparse_norm moments argmax argmin argmax_channel _np_cumsum cumsum"
+        "_sparse_norm moments argmax argmin argmax_channel _np_cumsum cumsum _npi_cumprod"
     ),
     "rnn": ("RNN _npx_rnn"),
     "sequence": ("SequenceMask _npx_sequence_mask SequenceLast SequenceReverse"),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from ...graph import Value
 from ...types import DType
 from .operator import Elementwise, Operator, operator
-from .parameters import Int, OptionalBool, OptionalFloat, OptionalFloatDType
+from .parameters import Bool, Int, OptionalBool, OptionalFloat, OptionalFloatDType
 from .shapes import PartialShape, normalize_axis, unify, unify_at
 
 if TYPE_CHECKING:
@@ -162,6 +164,59 @@ class LogSoftmax(_SoftmaxBase):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return self._apply(b, inputs, log_softmax)
+
+
+class _Masked(_SoftmaxBase):
+    """A softmax of the elements where a mask is true.
+
+    Args:
+        data: Array of any shape.
+        mask: Booleans in a shape that broadcasts to data's.
+        axis: The axis of the sum.
+        temperature: The divisor of data.
+        normalize: Unused: the largest element is always subtracted first.
+    Returns:
+        An array of data's shape.
+    """
+
+    inputs = ("data", "mask")
+    own_dtypes = frozenset(("mask",))
+    axis: Int = -1
+    temperature: OptionalFloat = None
+    normalize: Bool = True
+
+    function = staticmethod(softmax)
+    masked = 0.0
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        unify_at(outputs, 0, inputs[0])
+        unify_at(inputs, 0, outputs[0])
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        known = inputs[0] or outputs[0]
+        inputs[:], outputs[:] = [known, inputs[1] or DType.BOOL], [known]
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, mask = inputs
+        kept = b.broadcast_to(b.ne(mask, 0) if mask.type.dtype is not DType.BOOL else mask, x.type.shape)
+        if self.temperature is not None:
+            x = b.div(x, self.temperature)
+        low = b.full_like(x, float(np.finfo(x.type.dtype.numpy).min))
+        y = type(self).function(b, b.select(kept, x, low), normalize_axis(self.axis, x.type.rank))
+        return b.select(kept, y, b.full_like(y, self.masked))
+
+
+@operator("_npx_masked_softmax")
+class MaskedSoftmax(_Masked):
+    """Exponentials divided by their sum along an axis, of the elements where the mask is true; 0 elsewhere."""
+
+
+@operator("_npx_masked_log_softmax")
+class MaskedLogSoftmax(_Masked):
+    """The logarithm of the softmax of the elements where the mask is true; minus infinity elsewhere."""
+
+    function = staticmethod(log_softmax)
+    masked = -inf
 
 
 @operator("softmin")

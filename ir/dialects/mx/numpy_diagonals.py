@@ -122,6 +122,27 @@ class Tril(_OfData):
         return b.select(b.broadcast_to(kept, x.type.shape), x, b.full_like(x, 0))
 
 
+@operator("_npi_triu")
+class Triu(_OfData):
+    """The upper triangles of matrices, with zeros below.
+
+    Returns:
+        An array of data's shape; of a vector the matrix with this vector as each row.
+    """
+
+    k: Int = 0
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        (x,) = inputs
+        if not x.type.rank:
+            raise ValueError("requires an array of at least one axis")
+        if x.type.rank == 1:
+            x = b.broadcast_to(x, (x.type.shape[0], x.type.shape[0]))
+        shape = x.type.shape[-2:]
+        kept = b.le(b.add(b.iota(shape, DType.I32, 0), self.k), b.iota(shape, DType.I32, 1))
+        return b.select(b.broadcast_to(kept, x.type.shape), x, b.full_like(x, 0))
+
+
 # --- differences and padding
 
 

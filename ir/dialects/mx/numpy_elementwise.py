@@ -14,6 +14,7 @@ from ...graph import Value
 from ...promotion import divided, promoted
 from ...types import DType
 from .arithmetic import BINARY, UNARY, Binary, Unary, truth
+from .numpy_arithmetic import extreme_of_numbers, floor_divide, log_of_sum, truncated_remainder
 from .operator import Elementwise, Operator, declare, operator
 from .parameters import Bool, Float, Int, OptionalFloat
 from .shapes import PartialShape, broadcast_partial, unify_at
@@ -140,6 +141,16 @@ class Sigmoid(Elementwise):
         return UNARY["sigmoid"](b, inputs[0])
 
 
+@operator("_npx_digamma")
+class Digamma(Elementwise):
+    """The derivative of the logarithm of the gamma function, element by element."""
+
+    floats = True
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return b.digamma(inputs[0])
+
+
 @operator("_npi_around")
 class Around(UnaryFunction):
     """Rounds to a number of decimals, halves to even.
@@ -229,6 +240,12 @@ def _copysign(b: MxBuilder, x: Value, y: Value) -> Value:
     return b.select(negative, b.neg(size), size)
 
 
+def _gcd(b: MxBuilder, x: Value, y: Value) -> Value:
+    from .numpy_integers import greatest_common_divisor
+
+    return greatest_common_divisor(b, x, y)
+
+
 def _lcm(b: MxBuilder, x: Value, y: Value) -> Value:
     """The least common multiple, by Euclid's algorithm with as many steps as the dtype may need."""
     from .numpy_integers import greatest_common_divisor
@@ -254,6 +271,10 @@ def _ldexp(b: MxBuilder, x: Value, y: Value) -> Value:
     return b.mul(x, b.pow(b.full_like(y, 2), y))
 
 
+def _logical(name: str) -> Binary:
+    return lambda b, x, y: getattr(b, name)(truth(b, x), truth(b, y))
+
+
 def _compared(name: str) -> Binary:
     return lambda b, x, y: getattr(b, name)(x, y)
 
@@ -274,6 +295,17 @@ _BINARY: tuple[tuple[str, Binary, str, Rule | DType], ...] = (
     ("bitwise_and", _integers_only(lambda b, x, y: b.and_(x, y)), "The bits that both have", promoted),
     ("bitwise_or", _integers_only(lambda b, x, y: b.or_(x, y)), "The bits that at least one has", promoted),
     ("bitwise_xor", _integers_only(lambda b, x, y: b.xor(x, y)), "The bits that exactly one has", promoted),
+    ("floor_divide", floor_divide, "The largest integer not greater than x1 / x2", promoted),
+    ("fmod", truncated_remainder, "The remainder of x1 / x2, with the sign of x1", promoted),
+    ("fmax", extreme_of_numbers("maximum"), "The larger one; a number beside NaN", promoted),
+    ("fmin", extreme_of_numbers("minimum"), "The smaller one; a number beside NaN", promoted),
+    ("gcd", _integers_only(_gcd), "The greatest common divisor", promoted),
+    ("logaddexp", log_of_sum, "The logarithm of exp(x1) + exp(x2)", divided),
+    ("bitwise_left_shift", _integers_only(lambda b, x, y: b.shift_left(x, y)), "x1 * 2^x2", promoted),
+    ("bitwise_right_shift", _integers_only(lambda b, x, y: b.shift_right(x, y)), "floor(x1 / 2^x2)", promoted),
+    ("logical_and", _logical("and_"), "True where both are not zero", DType.BOOL),
+    ("logical_or", _logical("or_"), "True where at least one is not zero", DType.BOOL),
+    ("logical_xor", _logical("xor"), "True where exactly one is not zero", DType.BOOL),
     ("equal", _compared("eq"), "True where x1 == x2", DType.BOOL),
     ("not_equal", _compared("ne"), "True where x1 != x2", DType.BOOL),
     ("greater", _compared("gt"), "True where x1 > x2", DType.BOOL),
@@ -282,7 +314,9 @@ _BINARY: tuple[tuple[str, Binary, str, Rule | DType], ...] = (
     ("less_equal", _compared("le"), "True where x1 <= x2", DType.BOOL),
 )
 _NAMED_X = frozenset(("hypot", "arctan2"))  # their inputs are x1 and x2, those of the others lhs and rhs
-_REFLECTED = "subtract true_divide mod power arctan2 copysign ldexp".split()
+_REFLECTED = """
+    subtract true_divide mod power arctan2 copysign ldexp floor_divide fmod bitwise_left_shift bitwise_right_shift
+""".split()
 """The functions with an operator for a number as left operand, `_npi_rNAME_scalar`."""
 _ALIASED = frozenset(("hypot",))  # the scalar operator is that of `mx.nd`
 

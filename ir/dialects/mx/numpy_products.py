@@ -225,3 +225,65 @@ def _multiplied(b: MxBuilder, left: Operand, right: Operand, kept: set[str], ext
         return b.mul(spread(x, s), spread(y, t)), term
     places = [tuple(term.index(a) for a in axes) for axes in (batch, contracted) for term in (s, t)]
     return b.dot(x, y, places[0], places[1], places[2], places[3]), "".join(batch) + free[0] + free[1]
+
+
+@operator("_npi_kron")
+class Kron(_Product):
+    """The Kronecker product: blocks of `b`, multiplied by the elements of `a`."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        rank = max(v.type.rank for v in inputs)
+        x, y = (b.reshape(v, (1,) * (rank - v.type.rank) + v.type.shape) for v in inputs)
+        pairs = list(zip(x.type.shape, y.type.shape, strict=True))
+        shape = tuple([n for pair in pairs for n in pair])
+        left = b.broadcast(x, shape, range(0, 2 * rank, 2))
+        right = b.broadcast(y, shape, range(1, 2 * rank, 2))
+        return b.reshape(b.mul(left, right), tuple([m * n for m, n in pairs]))
+
+
+@operator("_npi_cross")
+class Cross(_Product):
+    """Cross products of vectors of 2 or 3 elements along an axis; of two vectors of 2 elements the third element alone.
+
+    Args:
+        axisa: The axis of the vectors in `a`.
+        axisb: The axis of the vectors in `b`.
+        axisc: The axis of the vectors in the result.
+    """
+
+    axisa: Int = -1
+    axisb: Int = -1
+    axisc: Int = -1
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, y = (_parts(b, v, axis) for v, axis in zip(inputs, (self.axisa, self.axisb), strict=True))
+
+        def minor(i: int, j: int) -> Value:
+            left, right = _product(b, x, i, y, j), _product(b, x, j, y, i)
+            missing = left if right is None else right
+            assert missing is not None
+            zero = b.full_like(missing, 0)
+            return b.sub(zero if left is None else left, zero if right is None else right)
+
+        if len(x) == len(y) == 2:
+            return minor(0, 1)
+        parts = [minor(1, 2), minor(2, 0), minor(0, 1)]
+        axis = normalize_axis(self.axisc, parts[0].type.rank + 1)
+        return b.concat([b.expand_dims(p, axis) for p in parts], axis)
+
+
+def _parts(b: MxBuilder, x: Value, axis: int) -> list[Value]:
+    """The elements of vectors along an axis."""
+    axis = normalize_axis(axis, x.type.rank)
+    count = x.type.shape[axis]
+    if count not in (2, 3):
+        raise ValueError("incompatible dimensions for cross product\n(dimension must be 2 or 3)")
+    shape = (*x.type.shape[:axis], *x.type.shape[axis + 1 :])
+    starts = [tuple(k if i == axis else 0 for i in range(x.type.rank)) for k in range(count)]
+    ends = [tuple(k + 1 if i == axis else n for i, n in enumerate(x.type.shape)) for k in range(count)]
+    return [b.reshape(b.slice(x, start, end), shape) for start, end in zip(starts, ends, strict=True)]
+
+
+def _product(b: MxBuilder, x: Sequence[Value], i: int, y: Sequence[Value], j: int) -> Value | None:
+    """x[i] * y[j]; None if one of them is the missing third element, which is 0."""
+    return b.mul(*b.broadcast_pair(x[i], y[j])) if i < len(x) and j < len(y) else None

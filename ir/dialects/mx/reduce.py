@@ -281,6 +281,7 @@ class CumSum(Operator):
     """
 
     inputs = ("a",)
+    combination = ReduceOp.ADD
     axis: OptionalInt = None
     dtype: ReducedDType = None
 
@@ -291,8 +292,8 @@ class CumSum(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = b.cast(inputs[0], self._dtype(inputs[0].type.dtype))
         if self.axis is None:
-            return b.cumulative(ReduceOp.ADD, b.reshape(x, (x.type.size,)), 0)
-        return b.cumulative(ReduceOp.ADD, x, normalize_axis(self.axis, x.type.rank))
+            return b.cumulative(self.combination, b.reshape(x, (x.type.size,)), 0)
+        return b.cumulative(self.combination, x, normalize_axis(self.axis, x.type.rank))
 
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         return [self._dtype(inputs[0])]
@@ -302,3 +303,13 @@ class CumSum(Operator):
         if self.dtype:
             return DType.from_numpy(self.dtype)
         return DType.I64 if dtype is DType.BOOL else dtype
+
+
+@operator("_npi_cumprod")
+class CumProd(CumSum):
+    """The cumulative product along an axis. That of integers has the dtype int64 by default."""
+
+    combination = ReduceOp.MUL
+
+    def _dtype(self, dtype: DType) -> DType:
+        return DType.I64 if not self.dtype and not dtype.is_float else super()._dtype(dtype)
