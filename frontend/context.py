@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from ..ir.suggestions import see
 from .base import MXNetError, _MXClassPropertyMetaClass, check_call, classproperty, with_metaclass
+from .tracebacks import api_boundary
 
 if TYPE_CHECKING:
     from ..runtime.device import Device as _Device
@@ -35,6 +36,7 @@ __all__ = [
 def accepts_device(function: _F) -> _F:
     """A decorator: a function with an argument `ctx` also takes it as `device`, its name in MXNet 2."""
 
+    @api_boundary
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
         if "device" in kwargs:
