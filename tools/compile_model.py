@@ -27,7 +27,7 @@ from .errors import UsageError
 from .fixed_models import store_module
 from .inputs import complete_inputs, types_and_arrays
 from .inspect_text import counted
-from .library.tables import library_model
+from .library.tables import ModelFile, library_model
 from .library.targets import other_target, requirements_of
 from .library.write import check_free as check_library_folder
 from .library.write import write_library
@@ -57,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
     check_output(options.output, options.force)
     use_tuning(files)
     compiled_for = _target(options)
+    predict_files = _predict_files(files, options)
     variants = _variants(options)
     if files.module is not None:
         _check_module(compiled_for, variants)
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             stored, rounding = _stored_symbol(files, options, compiled_for, progress)
         progress.step(f"writing {options.output}")
-        _write(stored, compiled_for, options)
+        _write(stored, compiled_for, options, predict_files)
     programs = _programs(stored)
     report = CompileReport(
         model=stored.name,
@@ -133,11 +134,31 @@ def _check_module(compiled_for: _CompiledFor, variants: Mapping[str, Declared]) 
         raise UsageError("a StableHLO file is compiled for one shape: pass one --input-shape without ranges")
 
 
-def _write(stored: StoredModel | StoredShapes, compiled_for: _CompiledFor, options: argparse.Namespace) -> None:
+def _predict_files(files: ModelFiles, options: argparse.Namespace) -> tuple[ModelFile, ...]:
+    """What programs pass to MXNet's C predict API; nothing without `--predict-api`. UsageError for other models."""
+    if not options.predict_api:
+        return ()
+    if options.emit == FOLDER:
+        raise UsageError("--predict-api is for libraries: pass --emit shared, object or c")
+    if files.module is not None or files.onnx is not None:
+        raise UsageError("--predict-api is for models of MXNet's files, which programs pass to MXPredCreate")
+    parameters = files.params
+    return (
+        ModelFile(files.symbol.name, files.symbol.read_bytes()),
+        ModelFile("" if parameters is None else parameters.name, parameters and parameters.read_bytes()),
+    )
+
+
+def _write(
+    stored: StoredModel | StoredShapes,
+    compiled_for: _CompiledFor,
+    options: argparse.Namespace,
+    predict_files: tuple[ModelFile, ...],
+) -> None:
     """Write the folder, or the library."""
     machine = compiled_for.requirements()
     if options.emit != FOLDER:
-        write_library(options.output, library_model(stored), machine, options.emit)
+        write_library(options.output, library_model(stored, predict_files), machine, options.emit)
     elif isinstance(stored, StoredShapes):
         write_shapes(options.output, stored, machine, replace_existing=options.force)
     else:

@@ -316,6 +316,8 @@ def _fill_compile(parser: argparse.ArgumentParser) -> None:
         "or C source with an object of the kernels"
     )
     parser.add_argument("--emit", choices=EMITTED, default=EMITTED[0], help=text)
+    text = "let the library have MXNet's C predict API too (MXPredCreate ...), for this model"
+    parser.add_argument("--predict-api", action="store_true", help=text)
     _add_json(parser)
     _add_weights(parser)
     _add_machine(parser)

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from ..runtime.atomic import write_atomically
-from ..runtime.host.native_objects import CUDA_LAUNCHES, MODEL, POOL, PYTHON_CALLS, SOURCES, object_file
+from ..runtime.host.native_objects import CUDA_LAUNCHES, MODEL, POOL, PREDICT, PYTHON_CALLS, SOURCES, object_file
 
 MACHINES = ("x86_64", "aarch64")
 DIGEST_SECTION = ".mxforge.sources"
@@ -69,7 +69,7 @@ def compile_source(name: str, machine: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, f"{name}.o")
         define = f'-DMXF_SOURCES="{source_digest(machine)}"'
-        flags = (*_flags(machine), *(_FLAGS_OF_ANY[machine] if name == MODEL else ()))
+        flags = (*_flags(machine), *(_FLAGS_OF_ANY[machine] if name in (MODEL, PREDICT) else ()))
         command = [compiler(machine), *flags, define, "-c", f"{name}.c", "-o", file]
         subprocess.run(command, cwd=SOURCES, check=True)
         return file.read_bytes()
@@ -84,7 +84,7 @@ def write_objects() -> None:
     objects = {
         object_file(name, machine): compile_source(name, machine)
         for machine in MACHINES
-        for name in (POOL, PYTHON_CALLS, CUDA_LAUNCHES, MODEL)
+        for name in (POOL, PYTHON_CALLS, CUDA_LAUNCHES, MODEL, PREDICT)
     }
     for file, data in objects.items():
         write_atomically(file, data)

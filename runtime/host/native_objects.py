@@ -13,9 +13,9 @@ OBJECTS = Path(__file__).parent / "objects"
 SOURCES = Path(__file__).parent / "native"
 """The C sources. Libraries for programs in C contain some of them (`mxforge compile --emit c`)."""
 
-POOL, PYTHON_CALLS, CUDA_LAUNCHES, MODEL = "pool", "python_calls", "cuda_launches", "model"
+POOL, PYTHON_CALLS, CUDA_LAUNCHES, MODEL, PREDICT = "pool", "python_calls", "cuda_launches", "model", "predict"
 """The names of the objects. Only `PYTHON_CALLS` calls functions of Python; it needs `POOL`. `MODEL` runs models in
-libraries for programs in C, and needs `POOL`."""
+libraries for programs in C, and needs `POOL`; `PREDICT` is MXNet's C predict API for them."""
 
 
 def native_object(name: str, machine: str) -> bytes:

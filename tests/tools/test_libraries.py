@@ -385,7 +385,7 @@ def test_programs(emitted: str, folder: Path, reference: Any, tmp_path: Path) ->
         pytest.skip("gcc is missing")
     made = tmp_path / "net"
     if emitted in ("object", "c"):
-        compiled(made, FIXTURES / "convnet", *SHAPE, "--emit", emitted)
+        compiled(made, FIXTURES / "convnet", *SHAPE, "--emit", emitted, "--predict-api")
     else:
         made = folder
     x = (np.arange(4 * 3 * 32 * 32, dtype=np.float32) / 4096).reshape(4, 3, 32, 32)
@@ -395,7 +395,7 @@ def test_programs(emitted: str, folder: Path, reference: Any, tmp_path: Path) ->
     source.write_text(PROGRAM_CPP.replace("NAME", f'"{name}"') if emitted == "c++" else PROGRAM)
     files: dict[str, list[str | Path]] = {
         "object": [made / "convnet.o"],
-        "c": [made / "convnet.c", made / "convnet_code.o"],
+        "c": [made / "convnet.c", made / "convnet_predict.c", made / "convnet_code.o"],
     }
     linked = files.get(emitted, [made / "libconvnet.so", f"-Wl,-rpath,{made}"])
     standard = "-std=c++11" if emitted == "c++" else "-std=c11"

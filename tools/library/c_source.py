@@ -9,9 +9,9 @@ import re
 from ...codegen.records import KERNELS
 from ...runtime.host.native_objects import SOURCES
 from .header import FUNCTIONS
-from .tables import MODEL
+from .tables import MODEL, PREDICT
 
-_SOURCES = ("pool.h", "model.h", "pool.c", "model.c")
+_SOURCES = {"model": ("pool.h", "model.h", "pool.c", "model.c"), "predict": ("predict.h", "predict.c")}
 _OWN_INCLUDE = re.compile(r'^#include "\w+\.h"\n', re.MULTILINE)
 _OTHER_NAMES = ("mxf_open", "mxf_run", "mxf_resize", "mxf_stop", "mxf_threads")
 
@@ -21,8 +21,8 @@ def kernel_names(name: str) -> dict[str, str]:
     return {kernel: f"{name}_{kernel}" for kernel in KERNELS}
 
 
-def c_source(name: str) -> str:
-    """The source. It reads the tables, which are an object, as NAME_data."""
+def c_source(name: str, part: str = "model") -> str:
+    """The source of a part, model or predict. It reads the tables, which are in an object."""
     lines = [
         f"/* The library {name}. Compile it as C11 with -pthread, and link it with {name}_code.o and -lm. */",
         "#define _GNU_SOURCE",
@@ -32,6 +32,7 @@ def c_source(name: str) -> str:
         *(f"#define model_{function} {name}_{function}" for function in FUNCTIONS),
         f"#define mxf_context {name}_context",
         f"#define {MODEL} {name}_data",
-        *(_OWN_INCLUDE.sub("", (SOURCES / file).read_text()) for file in _SOURCES),
+        f"#define {PREDICT} {name}_predict_data",
+        *(_OWN_INCLUDE.sub("", (SOURCES / file).read_text()) for file in _SOURCES[part]),
     ]
     return "\n".join(lines)

@@ -12,6 +12,13 @@ from .tables import LibraryModel, dtype_name
 FUNCTIONS = ("create", "destroy", "set", "shape", "bind", "seed", "run", "inputs", "outputs", "get", "error")
 """The functions of a library, after its name and `_`."""
 
+PREDICT_FUNCTIONS = (
+    *("MXGetLastError", "MXPredCreate", "MXPredCreateEx", "MXPredCreatePartialOut", "MXPredCreateMultiThread"),
+    *("MXPredReshape", "MXPredSetInput", "MXPredForward", "MXPredPartialForward", "MXPredGetOutputShape"),
+    *("MXPredGetOutputType", "MXPredGetOutput", "MXPredFree"),
+)
+"""The functions of MXNet's C predict API that libraries can have."""
+
 _WORDS = frozenset(
     """alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double
     else enum explicit export extern false float for friend goto if inline int long mutable namespace new not nullptr
@@ -174,7 +181,7 @@ target_link_libraries({name} INTERFACE "${{CMAKE_CURRENT_LIST_DIR}}/{name}.o" Th
     "c": """\
 # include(path/to/{name}.cmake), then target_link_libraries(program {name})
 find_package(Threads REQUIRED)
-add_library({name} STATIC "${{CMAKE_CURRENT_LIST_DIR}}/{name}.c" "${{CMAKE_CURRENT_LIST_DIR}}/{name}_code.o")
+add_library({name} STATIC "${{CMAKE_CURRENT_LIST_DIR}}/{name}.c"{predict} "${{CMAKE_CURRENT_LIST_DIR}}/{name}_code.o")
 set_target_properties({name} PROPERTIES LINKER_LANGUAGE C C_STANDARD 11 POSITION_INDEPENDENT_CODE ON)
 target_include_directories({name} PUBLIC "${{CMAKE_CURRENT_LIST_DIR}}")
 target_link_libraries({name} PUBLIC Threads::Threads m)
@@ -198,9 +205,10 @@ def cpp_header(name: str, model: LibraryModel) -> str:
     return _filled(_CPP, name, model)
 
 
-def cmake(name: str, emit: str) -> str:
-    """NAME.cmake for a kind of library."""
-    return _CMAKE[emit].format(name=name)
+def cmake(name: str, emit: str, *, has_predict: bool) -> str:
+    """NAME.cmake for a kind of library, perhaps with the source of MXNet's C predict API."""
+    predict = f' "${{CMAKE_CURRENT_LIST_DIR}}/{name}_predict.c"' if has_predict else ""
+    return _CMAKE[emit].format(name=name, predict=predict)
 
 
 def _filled(text: str, name: str, model: LibraryModel) -> str:

@@ -6,6 +6,7 @@ when a context is made. Programs of several shapes share whatever they have in c
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -25,8 +26,8 @@ from .needs import Need
 MEMORY = Reference("model_memory")
 """The weights."""
 
-MODEL = "model_data"
-"""The symbol that the C code reads."""
+MODEL, PREDICT = "model_data", "predict_data"
+"""The symbols that the C code reads."""
 
 MOST_SHAPES = 1024
 """The most shapes of a library: each has launch records of some kilobytes."""
@@ -37,14 +38,24 @@ _MOST_AXES = 64
 
 
 @dataclass(frozen=True, eq=False)
+class ModelFile:
+    """A file of the model, as programs that use MXNet's C predict API pass it; without content if there is none."""
+
+    name: str
+    content: bytes | None
+
+
+@dataclass(frozen=True, eq=False)
 class LibraryModel:
-    """A model as libraries contain it: programs for the shapes that it takes, the first of which is the default."""
+    """A model as libraries contain it: programs for the shapes that it takes, the first of which is the default.
+    `files` are the symbol and the parameters for MXNet's C predict API; none without it."""
 
     name: str
     models: tuple[StoredModel, ...]
     memory: np.ndarray
     takes: str
     """The shapes of the inputs, as text."""
+    files: tuple[ModelFile, ...] = ()
 
     @property
     def code(self) -> tuple[bytes, ...]:
@@ -52,19 +63,19 @@ class LibraryModel:
         return tuple(dict.fromkeys(code for model in self.models for code in model.program.code))
 
 
-def library_model(stored: StoredModel | StoredShapes) -> LibraryModel:
-    """The model of a compilation. ToolError for one that a library cannot contain."""
+def library_model(stored: StoredModel | StoredShapes, files: tuple[ModelFile, ...] = ()) -> LibraryModel:
+    """The model of a compilation; see `LibraryModel.files`. ToolError for one that a library cannot contain."""
     if isinstance(stored, StoredModel):
         names, shapes = [a.name for a in stored.inputs], [a.shape for a in stored.inputs]
         takes = inputs_text(described("", [shapes], [[a.shape for a in stored.outputs]]), names)
-        model = LibraryModel(stored.name, (stored,), stored.memory, takes)
+        model = LibraryModel(stored.name, (stored,), stored.memory, takes, files)
     else:
         if len(stored.rows) > MOST_SHAPES:
             raise ToolError(f"{stored.name}: {len(stored.rows)} shapes, more than the {MOST_SHAPES} of a library")
         best = stored.variants[0].best()
         models = [stored.model(shapes) for shapes in (best, *(s for s in stored.rows if s != best))]
         takes = "; ".join(inputs_text(variant, stored.input_names) for variant in stored.variants)
-        model = LibraryModel(stored.name, tuple(models), stored.memory, takes)
+        model = LibraryModel(stored.name, tuple(models), stored.memory, takes, files)
     for each in model.models:
         _check(each)
     return model
@@ -84,6 +95,15 @@ def _check(model: StoredModel) -> None:
 def describe_model(model: LibraryModel, needs: Sequence[Need], threads: int, data: ObjectData) -> Reference:
     """Write the structure of the model; returns its place."""
     return _Describer(data).model(model, needs, threads)
+
+
+def describe_files(files: Sequence[ModelFile], data: ObjectData) -> Reference:
+    """Write `struct predict`; returns its place."""
+    fields: list[Word] = []
+    for file in files:
+        known = file.content is not None
+        fields += [data.text(file.name), len(file.content or b"") if known else -1, zlib.crc32(file.content or b"")]
+    return data.words(fields)
 
 
 class _Describer:

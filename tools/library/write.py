@@ -22,11 +22,12 @@ from ...runtime.compiled_folder import CompiledFolderError
 from ...runtime.host.loader import resolve_libc
 from ...runtime.host.native_objects import MODEL as MODEL_CODE
 from ...runtime.host.native_objects import POOL, SOURCES, native_object
+from ...runtime.host.native_objects import PREDICT as PREDICT_CODE
 from .c_source import c_source, kernel_names
 from .data import ObjectData
-from .header import FUNCTIONS, c_header, c_name, cmake, cpp_header
+from .header import FUNCTIONS, PREDICT_FUNCTIONS, c_header, c_name, cmake, cpp_header
 from .needs import needs_of
-from .tables import MEMORY, MODEL, LibraryModel, describe_model
+from .tables import MEMORY, MODEL, PREDICT, LibraryModel, describe_files, describe_model
 
 LIBRARIES = ("libc.so.6", "libm.so.6", "libpthread.so.0")
 """The libraries that a shared library names; since glibc 2.34 the first contains the last."""
@@ -42,7 +43,7 @@ def write_library(folder: Path, model: LibraryModel, machine: Mapping[str, Any],
     texts = {
         f"{name}.h": c_header(name, model),
         f"{name}.hpp": cpp_header(name, model),
-        f"{name}.cmake": cmake(name, emit),
+        f"{name}.cmake": cmake(name, emit, has_predict=bool(model.files)),
         PUBLIC_HEADER: (SOURCES / PUBLIC_HEADER).read_text(),
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,19 +62,25 @@ def _shared(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files
     memory = MEMORY.symbol, model.memory.data
     objects = _objects(model, machine)
     return {
-        file: shared_library(objects, _exports(name), name=file, needs=LIBRARIES, provided=_in_c_library, memory=memory)
+        file: shared_library(
+            objects, _exports(name, model), name=file, needs=LIBRARIES, provided=_in_c_library, memory=memory
+        )
     }
 
 
 def _object(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files:
     objects = [*_objects(model, machine), _memory_object(model, architecture_of(machine["triple"]))]
-    return {f"{name}.o": [link_object(objects, _exports(name), provided=_in_c_library)]}
+    return {f"{name}.o": [link_object(objects, _exports(name, model), provided=_in_c_library)]}
 
 
 def _source(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files:
-    objects = [_tables(model, machine), *model.code, _memory_object(model, architecture_of(machine["triple"]))]
-    code = link_object(objects, {MODEL: f"{name}_data"}, kernel_names(name), _in_c_library)
-    return {f"{name}.c": [c_source(name).encode()], f"{name}_code.o": [code]}
+    objects = [*_tables(model, machine), *model.code, _memory_object(model, architecture_of(machine["triple"]))]
+    symbols = {MODEL: f"{name}_data", **({PREDICT: f"{name}_predict_data"} if model.files else {})}
+    files: Files = {f"{name}_code.o": [link_object(objects, symbols, kernel_names(name), _in_c_library)]}
+    files[f"{name}.c"] = [c_source(name).encode()]
+    if model.files:
+        files[f"{name}_predict.c"] = [c_source(name, "predict").encode()]
+    return files
 
 
 _EMITTERS: Mapping[str, Callable[[str, LibraryModel, Mapping[str, Any]], Files]] = {
@@ -88,20 +95,28 @@ def _in_c_library(symbol: str) -> bool:
     return bool(resolve_libc(symbol))
 
 
-def _exports(name: str) -> dict[str, str]:
-    return {f"model_{function}": f"{name}_{function}" for function in FUNCTIONS}
+def _exports(name: str, model: LibraryModel) -> dict[str, str]:
+    own = {f"model_{function}": f"{name}_{function}" for function in FUNCTIONS}
+    return own | ({function: function for function in PREDICT_FUNCTIONS} if model.files else {})
 
 
 def _objects(model: LibraryModel, machine: Mapping[str, Any]) -> Sequence[bytes]:
     """All objects of a library except that of the weights."""
-    own = [native_object(object, machine["triple"].partition("-")[0]) for object in (MODEL_CODE, POOL)]
-    return [*own, _tables(model, machine), *model.code]
+    names = (MODEL_CODE, POOL, *((PREDICT_CODE,) if model.files else ()))
+    own = [native_object(name, machine["triple"].partition("-")[0]) for name in names]
+    return [*own, *_tables(model, machine), *model.code]
 
 
-def _tables(model: LibraryModel, machine: Mapping[str, Any]) -> bytes:
-    data = ObjectData(architecture_of(machine["triple"]))
+def _tables(model: LibraryModel, machine: Mapping[str, Any]) -> list[bytes]:
+    """The objects with what the C code reads."""
+    architecture = architecture_of(machine["triple"])
     needs = needs_of(machine["triple"], machine["features"])
-    return data.object(MODEL, describe_model(model, needs, machine["threads"], data))
+    data = ObjectData(architecture)
+    tables = [data.object(MODEL, describe_model(model, needs, machine["threads"], data))]
+    if model.files:
+        data = ObjectData(architecture)
+        tables.append(data.object(PREDICT, describe_files(model.files, data)))
+    return tables
 
 
 def _memory_object(model: LibraryModel, architecture: Architecture) -> bytes:

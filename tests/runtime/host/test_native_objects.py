@@ -26,6 +26,7 @@ from mxforge.runtime.host.native_objects import (
     MODEL,
     OBJECTS,
     POOL,
+    PREDICT,
     PYTHON_CALLS,
     SOURCES,
     native_object,
@@ -33,14 +34,14 @@ from mxforge.runtime.host.native_objects import (
 )
 from mxforge.runtime.host.threads import ThreadPool
 from mxforge.tools import make_native
-from mxforge.tools.library.header import FUNCTIONS
+from mxforge.tools.library.header import FUNCTIONS, PREDICT_FUNCTIONS
 from mxforge.tools.make_native import DIGEST_SECTION, MACHINES, CompilerMissing, compile_source, source_digest
 
 pytestmark = pytest.mark.any_processor
 
 ROOT = Path(__file__).resolve().parents[3]
 STRESS = Path(__file__).with_name("pool_stress.c")
-NAMES = (POOL, PYTHON_CALLS, CUDA_LAUNCHES, MODEL)
+NAMES = (POOL, PYTHON_CALLS, CUDA_LAUNCHES, MODEL, PREDICT)
 MACHINE = host_target().triple.partition("-")[0]
 C_LIBRARY = {
     *("pthread_create", "pthread_join", "pthread_setaffinity_np", "pthread_sigmask", "sigfillset"),
@@ -51,7 +52,7 @@ MODEL_LIBRARY = {
     *("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_once", "pthread_key_create"),
     *("pthread_getspecific", "pthread_setspecific", "sched_getaffinity", "__sched_cpucount", "mmap", "munmap"),
     *("fopen", "fclose", "__isoc99_fscanf", "snprintf", "vsnprintf"),
-    *("memcmp", "memcpy", "memset", "strcmp", "strlen", "getauxval"),
+    *("memcmp", "memcpy", "memset", "strcmp", "strncmp", "strlen", "getauxval", "calloc", "free"),
 }
 PYTHON = {"PyLong_AsVoidPtr", "PyErr_Occurred", "PyErr_SetString", "PyErr_BadArgument", "Py_IncRef"}
 PUBLIC = {"mxf_open", "mxf_run", "mxf_resize", "mxf_stop", "mxf_threads", *layout.KERNELS}
@@ -99,6 +100,9 @@ def test_models_need_the_pool_and_the_c_library(machine: str) -> None:
     found = read_object(native_object(MODEL, machine))
     assert undefined(found) <= MODEL_LIBRARY | PUBLIC | {"model_data"}
     assert defined(found) == own
+    found = read_object(native_object(PREDICT, machine))
+    assert undefined(found) <= MODEL_LIBRARY | own | {"predict_data"}
+    assert defined(found) == set(PREDICT_FUNCTIONS)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
