@@ -6,6 +6,7 @@ Most tests load a shared library with ctypes, which needs no C compiler.
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 import threading
@@ -17,7 +18,13 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.frontend.gluon import nn
+from mxforge.ir.settings import settings
+from mxforge.runtime.host import machine as machine_flags
+from mxforge.runtime.host.machine import cpu_flags
 from mxforge.runtime.host.threads import get_num_threads
+from mxforge.tools.errors import ToolError
+from mxforge.tools.library import targets, write
+from mxforge.tools.library.needs import Need, needs_of
 from mxforge.tools.main import main
 from support import c_library
 from support.c_library import Library, Model, Options
@@ -29,7 +36,14 @@ SHAPE = ("--input-shape", "data=1..4..6,3,32,32")
 
 
 def compiled(folder: Path, model: Path, *arguments: str) -> Path:
-    assert main(["compile", str(model), "-o", str(folder), *arguments]) == 0
+    """The folder that the command writes. It keeps the settings of the environment."""
+    before = dict(os.environ)
+    try:
+        assert main(["compile", str(model), "-o", str(folder), *arguments]) == 0
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        settings.cache_clear()
     return folder
 
 
@@ -229,6 +243,48 @@ def test_the_callers_allocator(library: Library, reference: Any) -> None:
     limit = 0
     with pytest.raises(RuntimeError, match="there is no memory for a context"):
         Model(library, **addresses)
+
+
+# ---------------------------------------------------------------------------- other processors
+
+
+def test_a_processor_that_lacks_instructions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = Need("imaginary", 0x7FFFFFFF, 0, 1, 1)
+    monkeypatch.setattr(write, "needs_of", lambda triple, features: [*needs_of(triple, features), absent])
+    made = compiled(tmp_path / "net", FIXTURES / "convnet", *SHAPE, "--emit", "shared")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"^this processor lacks instructions that the library uses: imaginary$"):
+            Model(Library(made, "convnet"))
+
+
+def test_each_feature_of_a_target_can_be_checked() -> None:
+    for machine, flags in (("x86_64", "flags"), ("aarch64", "Features")):
+        every = " ".join((*machine_flags._X86_SSE, *machine_flags._X86_AVX2, *machine_flags._X86_AVX512))
+        info = {flags: every if machine == "x86_64" else " ".join(machine_flags._AARCH64)}
+        target = machine_flags.target_from_cpuinfo(machine, info, {}, 1)
+        assert len(needs_of(target.triple, target.features)) >= len(target.features.split(","))
+    with pytest.raises(ToolError, match="cannot check at run time for unknown"):
+        needs_of("x86_64-unknown-linux-gnu", "+avx,+unknown")
+
+
+def test_weights_are_packed_at_run_time_for_a_processor_that_this_machine_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs here: the target is one that this machine only seems not to have."""
+    level = ("--target", "x86-64-v3")
+    if "avx2" not in cpu_flags():
+        pytest.skip("it needs a processor with AVX2")
+    folder = compiled(tmp_path / "folder", FIXTURES / "convnet", *SHAPE, *level)
+    expected = {batch: mx.load_compiled(folder)(images(batch))[0] for batch in (4, 1)}
+    monkeypatch.setattr(targets, "cpu_flags", frozenset)
+    made = compiled(tmp_path / "net", FIXTURES / "convnet", *SHAPE, *level, "--emit", "shared")
+    for _ in range(2):  # the memory is freed with the last context, and prepared again
+        contexts = [Model(Library(made, "convnet")) for _ in range(2)]
+        for own in contexts:
+            for batch in (4, 1):
+                np.testing.assert_allclose(own(images(batch))[0], expected[batch], 1e-4, 1e-5)
+        for own in contexts:
+            own.close()
 
 
 # ---------------------------------------------------------------------------- programs with special steps

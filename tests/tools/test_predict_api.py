@@ -111,11 +111,12 @@ def test_inputs_are_copied(predict: Predict, reference: Any) -> None:
 
 def test_other_files_are_refused(predict: Predict) -> None:
     shapes = {"data": (2, 3, 32, 32)}
-    for files, text in (
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"json": b"{}"}, "this symbol is not convnet-symbol.json, which the library was compiled from"),
         ({"json": None}, "the symbol is NULL"),
         ({"parameters": PARAMETERS.read_bytes()[:-1] + b"x"}, "these parameters are not convnet-0000.params"),
-    ):
+    )
+    for files, text in cases:
         with pytest.raises(RuntimeError, match=text):
             predict.create(shapes, **files)
     predict.MXPredFree(predict.create(shapes, parameters=b""))
