@@ -9,12 +9,13 @@ A process that no launcher of MPI started is the only member of its group, and d
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import TracebackType
 from typing import Any
@@ -32,6 +33,8 @@ _PIECE = 64 << 20
 """Bytes that one operation of MPI moves at most; its counts have 31 bits."""
 _SPINS, _PAUSE = 2000, 5e-5
 """Tests of a request before the pauses between them begin, and a pause in seconds."""
+_LOOK, _GRACE = 0.05, 2.0
+"""Seconds between looks for processes that ended, and those in which what one sent before it ended arrives."""
 _DRAIN = 0.2
 """Seconds until the launcher has read the text of an error."""
 _HEADER = 32
@@ -50,6 +53,7 @@ def connect() -> Communicator:
     if not is_launched():
         return Alone()
     mpi = _library()
+    _ends()
     return _Process(mpi, mpi.COMM_WORLD)
 
 
@@ -66,6 +70,8 @@ def join() -> Communicator:
 @cache
 def _library() -> Any:
     """The module mpi4py.MPI. An exception that ends a process ends the job."""
+    hooks = sys.excepthook, threading.excepthook
+    sys.excepthook, threading.excepthook = _end, _end_of_thread  # first: an exception can come at any moment
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: no library of MPI
@@ -73,47 +79,63 @@ def _library() -> Any:
         raise CommunicationError(
             f"a launcher of MPI started this process, but mpi4py cannot be used: {reason}; pip install 'mxforge[mpi]'"
         ) from error
-    _end_job_with_process(MPI)
+    if MPI.COMM_WORLD.size == 1:
+        sys.excepthook, threading.excepthook = hooks
+    else:
+        _ended.of_runner, MPI._set_abort_status = MPI._set_abort_status, _end_at_exit
     return MPI
 
 
-def _end_job_with_process(mpi: Any) -> None:
-    """Let an exception that no one catches end all processes: the others would wait for this one."""
-    world = mpi.COMM_WORLD
-    if world.size == 1:
+def _end(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    """End all processes, because no one catches an exception: the others would wait for this one."""
+    text = "".join(traceback.format_exception(kind, error, trace))
+    sys.stderr.write(f"mxforge: worker {_name()} failed, which ends the job:\n{text}")
+    _abort(1)
+
+
+def _end_of_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_type is not SystemExit:
+        _end(args.exc_type, args.exc_value, args.exc_traceback)
+
+
+class _Ended:
+    """The function with which mpi4py's runner ends a job."""
+
+    of_runner: Callable[[int], None]
+
+
+_ended = _Ended()
+
+
+def _end_at_exit(status: int) -> None:
+    """Called by mpi4py's runner for a status other than 0: end now, and not when all threads have ended."""
+    error = sys.exception()
+    if not isinstance(error, SystemExit):
+        _ended.of_runner(status)
         return
+    if error.code is not None and not isinstance(error.code, int):
+        print(error.code, file=sys.stderr)
+    print(f"mxforge: worker {_name()} ended with status {status}, which ends the job", file=sys.stderr)
+    _abort(status)
 
-    def end(
-        kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
-    ) -> None:  # the signature of sys.excepthook
-        text = "".join(traceback.format_exception(kind, error, trace))
-        sys.stderr.write(f"mxforge: worker {world.rank} of {world.size} failed, which ends the job:\n{text}")
-        sys.stderr.flush()
-        time.sleep(_DRAIN)  # the launcher ends at once, and forwards what it has read
-        world.Abort(1)
 
-    def end_at_exit(status: int) -> None:
-        """Called by mpi4py's runner for a status other than 0: end now, and not when all threads have ended."""
-        error = sys.exception()
-        if not isinstance(error, SystemExit):
-            of_runner(status)
-            return
-        text = "" if isinstance(error.code, int) else f"{error.code}\n"
-        sys.stderr.write(
-            f"mxforge: worker {world.rank} of {world.size} ended with {status}, which ends the job\n{text}"
-        )
-        sys.stdout.flush()
-        sys.stderr.flush()
-        time.sleep(_DRAIN)
-        world.Abort(status)
+def _name() -> str:
+    """The number of this worker, and of how many it is."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None:
+        return f"{mpi.COMM_WORLD.rank} of {mpi.COMM_WORLD.size}"
+    return next((os.environ[name] for name in _STARTED if name in os.environ), "?")
 
-    of_runner, mpi._set_abort_status = mpi._set_abort_status, end_at_exit
 
-    def end_of_thread(args: threading.ExceptHookArgs) -> None:
-        if args.exc_type is not SystemExit:
-            end(args.exc_type, args.exc_value, args.exc_traceback)
-
-    sys.excepthook, threading.excepthook = end, end_of_thread
+def _abort(status: int) -> None:
+    """End all processes of the job; `mxforge launch` does if this one ends before MPI is ready."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    time.sleep(_DRAIN)  # the launcher ends at once, and forwards what it has read
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None:
+        mpi.COMM_WORLD.Abort(status)
+    os._exit(status)
 
 
 class _Process:
@@ -183,15 +205,56 @@ class _Process:
             if request.Test():
                 return
         seconds = settings().communication_seconds
-        deadline = time.monotonic() + seconds
+        begin = look = time.monotonic()
+        deadline, ended = begin + seconds, None
         while not request.Test():
             time.sleep(_PAUSE)
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if now > look and ended is None:
+                look, ended = now + _LOOK, _ends().first()
+                deadline = deadline if ended is None else now + _GRACE
+            if now > deadline:
                 self._abandoned += [request, memory]
                 raise CommunicationError(
-                    f"worker {self.rank} of {self.size} waited {seconds} s for {what} in which another worker does not "
-                    "take part (MXFORGE_COMMUNICATION_SECONDS is the limit)"
+                    f"worker {self.rank} of {self.size} waited {_reason(now - begin, what, ended)}"
                 )
+
+
+def _reason(seconds: float, what: str, ended: int | None) -> str:
+    if ended is None:
+        reason = "in which another worker does not take part (MXFORGE_COMMUNICATION_SECONDS is the limit)"
+        return f"{seconds:.0f} s for {what} {reason}"
+    reason = "all workers must take the same number of steps (with `kv.shortest(batches)` they do)"
+    return f"for {what}, but worker {ended} has ended: {reason}"
+
+
+class _Ends:
+    """Which processes have ended: each sends a message to the others when it does."""
+
+    def __init__(self, mpi: Any) -> None:
+        self._mpi, self._group = mpi, mpi.COMM_WORLD.Dup()
+        self._ended: int | None = None
+        self._looking = threading.Lock()
+        atexit.register(self._send)
+
+    def first(self) -> int | None:
+        """The first process whose message came; None if all go on."""
+        with self._looking:
+            status = self._mpi.Status()
+            if self._ended is None and self._group.Iprobe(status=status):
+                self._ended = status.Get_source()
+        return self._ended
+
+    def _send(self) -> None:
+        own = self._group.rank
+        sent = [self._group.Isend(np.empty(0, np.uint8), dest=k) for k in range(self._group.size) if k != own]
+        for request in sent:
+            request.Test()
+
+
+@cache
+def _ends() -> _Ends:
+    return _Ends(_library())
 
 
 class _Messages:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +22,20 @@ from .exec_program import environment
 
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 """Options of Python whose value is the next argument."""
+_NAMING = (
+    "sh",
+    "-c",
+    '"$@"; s=$?; r=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${PMIX_RANK}}}; '
+    'if [ $s -gt 128 ]; then how=" (signal $((s - 128)))"; fi; '
+    'if [ $s -ne 0 ]; then echo "mxforge: worker $r ended with status $s$how, which ends the job" >&2; fi; '
+    "exit $s",
+    "worker",
+)
+"""The command before a program that names a worker which fails. mpiexec does not name it, and does not notice one that
+fails before it calls MPI."""
+_FAILED = re.compile(rb"mxforge: worker \d+(?: of \d+)? ended with status (\d+)")
+_PATIENCE = 0.5
+"""Seconds for which mpiexec can end the job itself."""
 _THREADS = ("MXFORGE_NUM_THREADS", "OMP_NUM_THREADS")
 _IGNORED = {
     "num_servers": "there are no servers: all workers keep the values",
@@ -42,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(
             f"--launcher {options.launcher} is not supported: start the program with the scheduler's mpiexec"
         )
-    command = [*_mpiexec(options.num_workers, hosts, options.env), *_under_runner(program)]
+    command = [*_mpiexec(options.num_workers, hosts, options.env), *_NAMING, *_under_runner(program)]
     threads = None if hosts is not None else max(1, len(os.sched_getaffinity(0)) // options.num_workers)
     status = 0
     for attempt in range(options.restarts + 1):
@@ -60,13 +76,43 @@ def _run(command: Sequence[str], threads: int | None) -> int:
     variables = environment()
     if threads is not None and not any(name in variables for name in _THREADS):
         variables[_THREADS[0]] = str(threads)
-    with subprocess.Popen(command, env=variables) as process:
+    with subprocess.Popen(command, env=variables, stderr=subprocess.PIPE) as process:
         try:
+            failed = _forward(process)
             status = process.wait()
         except KeyboardInterrupt:  # mpiexec received the signal too, and ends the processes
             process.wait()
             return 130
+    if failed is not None:
+        return failed
     return 128 - status if status < 0 else status
+
+
+def _forward(process: subprocess.Popen[bytes]) -> int | None:
+    """Print the errors of mpiexec and its processes until all have ended. Ends mpiexec if a worker failed. Returns the
+    status of the first worker that failed, None if none did."""
+    assert process.stderr is not None
+    failed: int | None = None
+    last = b""
+    while text := os.read(process.stderr.fileno(), 1 << 16):
+        sys.stderr.buffer.write(text)
+        sys.stderr.flush()
+        last = (last + text)[-(1 << 16) :]
+        failure = _FAILED.search(last) if failed is None else None
+        if failure is not None:
+            failed = int(failure[1])
+            threading.Thread(target=_end, args=(process,), daemon=True).start()
+    return failed
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End mpiexec, which ends its processes, unless it ends itself."""
+    for end in (process.terminate, process.kill):
+        try:
+            process.wait(_PATIENCE)
+            return
+        except subprocess.TimeoutExpired:
+            end()
 
 
 def _mpiexec(workers: int, hosts: str | None, variables: Sequence[str]) -> list[str]:

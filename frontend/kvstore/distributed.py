@@ -6,7 +6,7 @@ values stay equal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from hashlib import blake2b
 from operator import add
@@ -25,6 +25,8 @@ from .overlapped_sums import OverlappedSums
 from .store import KVStore, grouped
 
 Array = np.ndarray[Any, Any]
+_NONE = object()
+"""No more batches."""
 
 
 class DistributedKVStore(KVStore):
@@ -62,6 +64,25 @@ class DistributedKVStore(KVStore):
         if anywhere and self._overlapped is not None:
             self._overlapped.drop(self._any)
         return anywhere
+
+    def agrees(self, here: bool, what: str = "it") -> bool:
+        """See `KVStore.agrees`."""
+        having = [bool(part[0]) for part in self._workers.all_gather(np.array([here]))]
+        if len(set(having)) == 1:
+            return here
+        have, lack = ([str(k) for k, has in enumerate(having) if has is wanted] for wanted in (True, False))
+        names = [f"worker{'s' * (len(ranks) > 1)} {', '.join(ranks)}" for ranks in (have, lack)]
+        verbs = ["have" if len(have) > 1 else "has", "do" if len(lack) > 1 else "does"]
+        raise MXNetError(f"{what}: {names[0]} {verbs[0]} it, and {names[1]} {verbs[1]} not")
+
+    def shortest(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """See `KVStore.shortest`."""
+        remaining = iter(batches)
+        while True:
+            batch = next(remaining, _NONE)
+            if self._any([batch is _NONE])[0]:
+                return
+            yield batch
 
     def _any(self, flags: Sequence[bool]) -> list[bool]:
         """For each flag, whether it is true on a worker."""

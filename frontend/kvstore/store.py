@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from operator import add
 from typing import Any
@@ -208,6 +208,15 @@ class KVStore(KVStoreBase):
     @property
     def num_workers(self) -> int:
         return 1
+
+    def agrees(self, here: bool, what: str = "it") -> bool:
+        """Whether all workers have something, for instance a checkpoint. MXNetError on all of them if only some do."""
+        return here
+
+    def shortest(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The batches, for as long as all workers that wait for each other have one: an epoch ends on all when it ends
+        on one of them."""
+        yield from batches
 
     def _barrier(self) -> None:
         """Does nothing: there are no other workers."""

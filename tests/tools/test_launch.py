@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+import run_failing_jobs
 from mxforge.tools import launch
 from mxforge.tools.errors import ToolError, UsageError
 
@@ -133,10 +136,11 @@ time.sleep(60)
     ("failure", "status", "text"),
     [
         ("raise ValueError('a bad batch')", 1, "[1] ValueError: a bad batch"),
-        ("sys.exit(5)", 5, ""),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 9, ""),
+        ("sys.exit(5)", 5, "worker 1 of 2 ended with status 5, which ends the job"),
+        ("sys.exit('no data')", 1, "[1] no data"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137, "worker 1 ended with status 137 (signal 9)"),
     ],
-    ids=["exception", "exit", "kill"],
+    ids=["exception", "exit", "message", "kill"],
 )
 def test_all_processes_end_when_one_fails(failure: str, status: int, text: str, tmp_path: Path) -> None:
     program = tmp_path / "failing.py"
@@ -146,8 +150,126 @@ def test_all_processes_end_when_one_fails(failure: str, status: int, text: str, 
     assert time.monotonic() - start < 30
     assert done.returncode == status, done.stdout + done.stderr
     assert text in done.stderr
-    if text:
+    if "ValueError" in text:
         assert "worker 1 of 2 failed" in done.stderr
+
+
+RESUMED = """
+import os
+import sys
+import mxnet as mx
+import numpy as np
+
+folder, steps, fails = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+store = mx.kv.create("dist_sync")
+rank, size = store.rank, store.num_workers
+mx.random.seed(3 + rank)
+net = mx.gluon.nn.HybridSequential(prefix="net_")
+with net.name_scope():
+    net.add(mx.gluon.nn.Dense(16, activation="relu", in_units=5), mx.gluon.nn.Dense(3, in_units=16))
+net.initialize(mx.init.Xavier())
+net.hybridize()
+checkpoint = os.path.join(folder, "checkpoint")
+adam = {"learning_rate": 0.01}
+trainer = mx.gluon.Trainer(net.collect_params(), "adam", adam, kvstore=store, update_on_kvstore=bool(int(sys.argv[4])))
+first = 0
+if store.agrees(os.path.exists(checkpoint + ".step"), checkpoint):
+    net.load_parameters(checkpoint + ".params")
+    trainer.load_states(checkpoint + ".states")
+    first = int(open(checkpoint + ".step").read())
+loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+for step in range(first, steps):
+    data = np.random.RandomState(step).rand(12, 5)
+    own = slice(rank * 12 // size, (rank + 1) * 12 // size)
+    with mx.autograd.record():
+        loss = loss_of(net(mx.nd.array(data[own])), mx.nd.array(np.arange(12)[own] % 3))
+    loss.backward()
+    trainer.step(12)
+    trainer.save_states(checkpoint + ".states")
+    if rank == 0:
+        net.save_parameters(checkpoint + ".params")
+        open(checkpoint + ".step", "w").write(str(step + 1))
+    store._barrier()
+    if step == fails and rank == 1:
+        raise RuntimeError("a failure")
+if rank == 0:
+    values = [p.data().asnumpy().ravel() for p in net.collect_params().values()]
+    np.save(os.path.join(folder, "values.npy"), np.concatenate(values))
+"""
+
+
+@pytest.mark.parametrize("update", [1, 0], ids=["store", "trainer"])
+def test_a_job_continues_from_its_checkpoint(tmp_path: Path, update: int) -> None:
+    """With as many workers the parameters are those of a job without a failure bit for bit, with others nearly so."""
+    program = tmp_path / "resumed.py"
+    program.write_text(RESUMED)
+    values: dict[str, np.ndarray[Any, Any]] = {}
+    for name, workers, fails in (("without", 3, -1), ("same", 3, 2)):
+        folder = tmp_path / name
+        folder.mkdir()
+        done = started("-n", workers, "--restarts", 1, program, folder, 6, fails, update)
+        assert done.returncode == 0, done.stderr
+        assert ("start 2 of at most 2" in done.stderr) == (fails >= 0)
+        values[name] = np.load(folder / "values.npy")
+    assert values["without"].tobytes() == values["same"].tobytes()
+    if not update:
+        return
+    folder = tmp_path / "other"
+    folder.mkdir()
+    assert started("-n", 3, program, folder, 6, 2, update).returncode == 1
+    done = started("-n", 2, program, folder, 6, -1, update)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(folder / "values.npy"), values["same"], rtol=0, atol=1e-5)
+
+
+def test_a_checkpoint_that_some_workers_have_is_an_error(tmp_path: Path) -> None:
+    program = tmp_path / "one.py"
+    program.write_text(
+        "import mxnet as mx\nstore = mx.kv.create('dist_sync')\nstore.agrees(store.rank == 1, '/data/checkpoint')\n"
+    )
+    done = started("-n", 3, program)
+    assert done.returncode == 1
+    assert "/data/checkpoint: worker 1 has it, and workers 0, 2 do not" in done.stderr
+
+
+@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGUSR1], ids=["kill", "exception"])
+def test_a_failure_at_a_random_moment_ends_the_job(kind: signal.Signals) -> None:
+    moment = random.uniform(0, run_failing_jobs.LATEST)
+    _, problems = run_failing_jobs.failing_job(2, kind, 1, moment, 10.0)
+    assert not problems, moment
+
+
+UNEVEN = """
+import sys
+import mxnet as mx
+
+store = mx.kv.create("dist_sync")
+weight = mx.gluon.Parameter("w", shape=(3,))
+weight.initialize()
+trainer = mx.gluon.Trainer([weight], "sgd", kvstore=store)
+batches = range(4 + store.rank)
+steps = 0
+for batch in store.shortest(batches) if sys.argv[1] == "shortest" else batches:
+    with mx.autograd.record():
+        loss = (weight.data() * batch).sum()
+    loss.backward()
+    trainer.step(2)
+    steps += 1
+print(f"{steps} steps", flush=True)
+"""
+
+
+def test_numbers_of_batches_that_differ(tmp_path: Path) -> None:
+    """An error, or an epoch that ends on all workers when it ends on one."""
+    program = tmp_path / "uneven.py"
+    program.write_text(UNEVEN)
+    done = started("-n", 2, program, "shortest")
+    assert sorted(done.stdout.splitlines()) == ["[0] 4 steps", "[1] 4 steps"], done.stderr
+    begin = time.monotonic()
+    done = started("-n", 2, program, "all")
+    assert done.returncode == 1
+    assert time.monotonic() - begin < 30
+    assert "worker 1 of 2 waited for max of values, but worker 0 has ended" in done.stderr
 
 
 def test_restarts(tmp_path: Path) -> None:
