@@ -584,6 +584,8 @@ def _is_same(a: Any, b: Any) -> bool:
 
 def _divided(operation: str, a: Polynomial | None, b: Any) -> Polynomial | None:
     """The quotient or the remainder of a division by a plain integer that divides every coefficient."""
-    if a is None or operation == "/" or isinstance(b, Symbol) or b < 1 or any(factor % b for factor in a.values()):
+    if a is None or operation not in ("//", "%") or isinstance(b, Symbol | float) or b < 1:
+        return None
+    if any(factor % b for factor in a.values()):
         return None
     return {monomial: factor // b for monomial, factor in a.items()} if operation == "//" else {}

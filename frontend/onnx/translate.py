@@ -11,10 +11,12 @@ from ..symbol import Symbol
 from ..symbol.compose import create_node
 from .operator import NAME, text_of
 from .reader.graph import opset_of
+from .reader.sequences import SEQUENCES
 from .reader.tensors import array_of, attributes_of
 from .writer import onnx_library
 
-_SHAPE_OPERATORS = frozenset(("Shape", "Size", "If", "Loop", "Scan"))
+_JOINING = frozenset(("Shape", "Size", "If", "Loop", "Scan", *SEQUENCES))
+"""Operators whose results decide what other nodes mean, or are no tensors: a model that has one is one operator."""
 
 Call = tuple[str, list[int], dict[str, Any]]
 """An operator of mx, the positions of the node's operands that it takes, and its parameters."""
@@ -160,7 +162,7 @@ RULES: dict[str, Callable[[_Node], Call | None]] = {
 def translated(model: Any, weights: Mapping[str, np.ndarray], variables: Mapping[str, Symbol]) -> list[Symbol]:
     """The outputs of a model on variables for its inputs; `weights` are the parameters among them."""
     graph = model.graph
-    if model.functions or any(node.op_type in _SHAPE_OPERATORS for node in graph.node):
+    if model.functions or any(node.op_type in _JOINING for node in graph.node):
         return as_one(model, list(variables.values()), "")
     opset, symbols = opset_of(model), dict(variables)
     constants = {t.name: array_of(t) for t in graph.initializer}

@@ -233,3 +233,11 @@ def test_the_largest_rest_of_a_division() -> None:
     assert largest(n + 4 - 2 * outputs) == 4
     assert [largest(number) for number in (7, n, n - 3 * outputs, n * 2)] == [7, None, None, None]
     assert largest(n % 2) is None  # not needed so far
+
+
+def test_floats_change_no_integer() -> None:
+    trace = Trace()
+    n = trace.unknown(7)
+    results = n * 1.0, n - 1.0, n + 2.0, n // 1.0
+    assert [float(r) for r in map(concrete, results)] == [7.0, 6.0, 9.0, 7.0]
+    assert trace.evaluator(results)(9) == (9.0, 8.0, 11.0, 9.0)

@@ -10,7 +10,7 @@ import numpy as np
 from ....ir.dialects.core.builder import CoreBuilder
 from ....ir.graph import Graph, Value
 from ....ir.types import DType, TensorType
-from .node import Known, OnnxNode, Result, Results, Rule, Unsupported, front, rule
+from .node import Defined, Known, OnnxNode, Results, Rule, TensorSequence, Unsupported, front, rule
 from .tensors import constant
 
 _UNROLLED = 64
@@ -36,16 +36,16 @@ def _captured(n: OnnxNode, *graphs: Any) -> list[str]:
     return [name for name in names if name in n.reader.values and name not in known]
 
 
-def _inlined(n: OnnxNode, graph: Any, operands: Sequence[Result]) -> list[Result]:
+def _inlined(n: OnnxNode, graph: Any, operands: Sequence[Defined]) -> list[Defined]:
     """The results of a nested graph whose nodes are repeated here."""
     inner = n.reader.nested(n.b)
-    inner.values = dict(n.reader.values)
+    inner.values, inner.sequences = dict(n.reader.values), dict(n.reader.sequences)
     inner.initializers(graph.initializer)
     for info, operand in zip(graph.input, operands, strict=True):
         inner.define(info.name, operand)
     inner.nodes(graph.node)
     inner.raise_problems()
-    return [inner.known[o.name] if o.name in inner.known else inner.value(o.name) for o in graph.output]
+    return [inner.defined(o.name) for o in graph.output]
 
 
 def _body(
@@ -92,15 +92,15 @@ def loop(n: OnnxNode) -> Results:
     return _repeated(n, body, limit)
 
 
-def _unrolled(n: OnnxNode, body: Any, limit: int) -> list[Result] | None:
+def _unrolled(n: OnnxNode, body: Any, limit: int) -> list[Defined] | None:
     """The results of a loop whose conditions are all known; None if one is not."""
     going: Known = n.known(1) if n.has(1) else np.array(True)
-    carried: list[Result] = [n.reader.known.get(name, n[i]) for i, name in enumerate(n.names[2:], 2)]
+    carried: list[Defined] = [n.reader.defined(name) for name in n.names[2:]]
     stacks: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     step = 0
     while step < limit and going.ravel()[0]:
         condition, *results = _inlined(n, body, [np.array(step, np.int64), going, *carried])
-        if isinstance(condition, Value):
+        if not isinstance(condition, np.ndarray):
             return None
         going, carried = condition, results[: len(carried)]
         for stack, value in zip(stacks, results[len(carried) :], strict=True):
@@ -111,7 +111,9 @@ def _unrolled(n: OnnxNode, body: Any, limit: int) -> list[Result] | None:
     return [*carried, *(n.b.concat(stack, 0) for stack in stacks)]
 
 
-def _value(n: OnnxNode, result: Result) -> Value:
+def _value(n: OnnxNode, result: Defined) -> Value:
+    if isinstance(result, TensorSequence):
+        raise Unsupported("the loop stacks sequences")
     return result if isinstance(result, Value) else constant(n.b, result)
 
 

@@ -19,7 +19,7 @@ from ....ir.types import DType, TensorType
 from ..writer import onnx_library, onnx_type
 from . import rules
 from .known import FOLDED
-from .node import Known, OnnxNode, TooLarge, Unsupported, listed
+from .node import Defined, Known, OnnxNode, TensorSequence, TooLarge, Unsupported, listed
 from .tensors import array_of, attributes_of, constant
 
 OLDEST, NEWEST = 7, 28
@@ -53,23 +53,35 @@ class GraphReader:
         self.left = [_LARGEST_GRAPH] if left is None else left
         self.values: dict[str, Value] = {}
         self.known: dict[str, Known] = {}
+        self.sequences: dict[str, TensorSequence] = {}
         self.failed: dict[str, None] = {}
         self.problems: dict[str, None] = {}
 
     def value(self, name: str) -> Value:
         """A tensor as a value of the graph."""
         if name not in self.values:
+            if name in self.sequences:
+                raise Unsupported(f"{name!r} is a sequence of tensors, not a tensor")
             if name not in self.known:
                 raise Unsupported(f"tensor {name!r} is not defined before it is read")
             self.values[name] = constant(self.b, self.known[name])
         return self.values[name]
 
-    def define(self, name: str, result: Value | Known) -> None:
+    def defined(self, name: str) -> Defined:
+        """What a name is."""
+        if name in self.sequences:
+            return self.sequences[name]
+        return self.known[name] if name in self.known else self.value(name)
+
+    def define(self, name: str, result: Defined) -> None:
         """The tensor `name` is this value."""
         self.values.pop(name, None)
         self.known.pop(name, None)
+        self.sequences.pop(name, None)
         self.failed.pop(name, None)
-        if isinstance(result, Value):
+        if isinstance(result, TensorSequence):
+            self.sequences[name] = result
+        elif isinstance(result, Value):
             self.values[name] = result
         else:
             self.known[name] = np.asarray(result)
@@ -131,7 +143,7 @@ class GraphReader:
         if missing:
             raise Unsupported(f"the result {missing[0]!r} is not supported")
 
-    def _folded(self, proto: Any, node: OnnxNode) -> list[Known] | None:
+    def _folded(self, proto: Any, node: OnnxNode) -> list[Defined] | None:
         """The results of a node whose operands are known; None if they are not, or too large."""
         if not node.names or not all(name in self.known for name in node.names if name):
             return None
@@ -193,6 +205,8 @@ class GraphReader:
                 inner.known[formal] = self.known[actual]
             if actual in self.values:
                 inner.values[formal] = self.values[actual]
+            if actual in self.sequences:
+                inner.sequences[formal] = self.sequences[actual]
         arguments = dict(node.attributes)
         for default in function.attribute_proto:
             arguments.setdefault(default.name, onnx_library().helper.get_attribute_value(default))
@@ -201,7 +215,7 @@ class GraphReader:
             raise Unsupported("; ".join(inner.problems))
         for formal, actual in zip(function.output, proto.output, strict=False):
             if actual:
-                self.define(actual, inner.known[formal] if formal in inner.known else inner.value(formal))
+                self.define(actual, inner.defined(formal))
 
     # -- nested graphs
 

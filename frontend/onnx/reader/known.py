@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from .node import Known, OnnxNode, integers
+from .node import Known, OnnxNode, dtype_of, integers
 
 
 def _gather(node: OnnxNode) -> Known:
@@ -44,6 +46,40 @@ def _reduce_prod(node: OnnxNode) -> Known:
     return np.array([product], object).reshape(shape)
 
 
+def _each(function: Callable[..., Any]) -> Callable[[OnnxNode], Known]:
+    """A rule that applies a function to the elements of all operands."""
+
+    def folded(node: OnnxNode) -> Known:
+        operands = np.broadcast_arrays(*(node.known(i) for i in range(len(node.names))))
+        numbers = [function(*elements) for elements in zip(*(x.ravel().tolist() for x in operands), strict=True)]
+        result = np.empty(len(numbers), object)
+        result[:] = numbers
+        plain = [type(n) for n in numbers]
+        whole = result.astype(plain[0]) if numbers and set(plain) <= {int, bool} and len(set(plain)) == 1 else result
+        return whole.reshape(operands[0].shape)
+
+    return folded
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """Integers are rounded to zero."""
+    if isinstance(a, float) or isinstance(b, float):
+        return a / b
+    return a // b if (a >= 0) == (b > 0) else -(-a // b)
+
+
+def _whole(number: Any) -> Any:
+    """The integer part of a number."""
+    if not isinstance(number, float):
+        return number
+    return math.floor(number) if number >= 0 else math.ceil(number)
+
+
+def _cast(node: OnnxNode) -> Known:
+    to_float = dtype_of(node.attr("to")).is_float
+    return _each(lambda n: n * 1.0 if to_float else _whole(n))(node)
+
+
 FOLDED: dict[str, Callable[[OnnxNode], Known]] = {
     "Gather": _gather,
     "Slice": _slice,
@@ -52,10 +88,22 @@ FOLDED: dict[str, Callable[[OnnxNode], Known]] = {
     "Concat": _concat,
     "ReduceProd": _reduce_prod,
     "Identity": lambda n: n.known(0),
-    "Cast": lambda n: n.known(0),
+    "Cast": _cast,
     "Reshape": lambda n: n.known(0).reshape(integers(n.known(1))),
-    "Add": lambda n: n.known(0) + n.known(1),
-    "Sub": lambda n: n.known(0) - n.known(1),
-    "Mul": lambda n: n.known(0) * n.known(1),
-    "Div": lambda n: n.known(0) // n.known(1),
+    "Expand": lambda n: n.known(0) * np.ones(integers(n.known(1)), object),
+    "Add": _each(lambda a, b: a + b),
+    "Sub": _each(lambda a, b: a - b),
+    "Mul": _each(lambda a, b: a * b),
+    "Div": _each(_quotient),
+    "Mod": _each(lambda a, b: a % b),
+    "Neg": _each(lambda a: -a),
+    "Floor": _each(lambda a: math.floor(a) * 1.0),
+    "Ceil": _each(lambda a: math.ceil(a) * 1.0),
+    "Max": _each(max),
+    "Min": _each(min),
+    "Equal": _each(lambda a, b: bool(a == b)),
+    "Less": _each(lambda a, b: bool(a < b)),
+    "Greater": _each(lambda a, b: bool(a > b)),
+    "Where": _each(lambda condition, a, b: a if condition else b),
 }
+"""Comparisons of symbolic numbers are guards: what a graph computes is right for the extents for which they hold."""

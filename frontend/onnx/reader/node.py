@@ -20,8 +20,19 @@ if TYPE_CHECKING:
 Known = np.ndarray[Any, Any]
 """A value that is known when the graph is read: constants, shapes, and what is computed from them."""
 
+
+class TensorSequence:
+    """A sequence of ONNX, whose length is known when the graph is read."""
+
+    def __init__(self, tensors: Sequence[Value | Known]) -> None:
+        self.tensors = tuple(tensors)
+
+
 Result = Value | Known
-Results = Result | Sequence[Result]
+Defined = Result | TensorSequence
+"""What a name of a graph can be."""
+
+Results = Defined | Sequence[Defined]
 Rule = Callable[["OnnxNode"], Results]
 
 RULES: dict[str, Rule] = {}
@@ -76,6 +87,18 @@ class OnnxNode:
         """An operand, or None if it is omitted."""
         return self[position] if self.has(position) else None
 
+    def result(self, position: int) -> Result:
+        """An operand as a known tensor if it is one, else as a value of the graph."""
+        name = self.names[position] if self.has(position) else ""
+        return self.reader.known[name] if name in self.reader.known else self[position]
+
+    def sequence(self, position: int) -> tuple[Result, ...]:
+        """The tensors of an operand that is a sequence."""
+        name = self.names[position] if self.has(position) else ""
+        if name not in self.reader.sequences:
+            raise Unsupported(f"operand {position} must be a sequence whose length is known")
+        return self.reader.sequences[name].tensors
+
     def known(self, position: int) -> Known:
         """The elements of an operand that must be known when the graph is read."""
         array = self.reader.known.get(self.names[position]) if self.has(position) else None
@@ -100,7 +123,7 @@ class OnnxNode:
         return front(self.attr("axis", default), rank)
 
 
-def listed(results: Results) -> list[Result]:
+def listed(results: Results) -> list[Defined]:
     """The results of a rule as a list."""
     return list(results) if isinstance(results, list | tuple) else [results]  # type: ignore[list-item]
 

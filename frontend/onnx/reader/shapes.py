@@ -171,10 +171,8 @@ def _bounds(start: int, end: int, stride: int, extent: int) -> tuple[int, int, i
     return (first, last, stride) if stride > 0 else (first + (count - 1) * stride, first + 1, -stride)
 
 
-@rule("Split", "SplitToSequence")
+@rule("Split")
 def split(n: OnnxNode) -> list[Value]:
-    if n.op_type != "Split":
-        raise Unsupported("sequences are not supported")
     x = n[0]
     axis = n.axis(0, x.type.rank)
     sizes, extent, count = n.ints(1, "split"), x.type.shape[axis], len(n.results)
@@ -251,8 +249,3 @@ def reverse_sequence(n: OnnxNode) -> Value:
     place = b.iota(x.type.shape, DType.I64, time)
     ends = b.broadcast_along(lengths, x.type.shape, batch)
     return b.take_along(x, b.select(b.lt(place, ends), b.sub(b.sub(ends, 1), place), place), time)
-
-
-@rule("Optional", "SequenceEmpty", "SequenceConstruct", "SequenceMap", "SequenceInsert", "SequenceAt")
-def sequence(n: OnnxNode) -> Value:
-    raise Unsupported("sequences and optional values are not supported")

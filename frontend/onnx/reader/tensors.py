@@ -39,6 +39,8 @@ def constant(b: CoreBuilder, array: Known) -> Value:
     """A constant of the graph, whose elements can be symbolic integers."""
     if array.dtype == object:
         numbers = array.ravel().tolist()
+        if any(isinstance(n, float) for n in numbers):
+            raise Unsupported("numbers that depend on unknown extents must be integers")
         if any(map(is_symbolic, numbers)):
             return b.reshape(b.integers(numbers), array.shape)
         array = array.astype(np.int64)
