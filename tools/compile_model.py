@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             stored, rounding = _stored_symbol(files, options, compiled_for, progress)
         progress.step(f"writing {options.output}")
-        _write(stored, compiled_for, options, predict_files)
+        library_bytes = _write(stored, compiled_for, options, predict_files)
     programs = _programs(stored)
     report = CompileReport(
         model=stored.name,
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         target=compiled_for.described(),
         seconds=time.perf_counter() - start,
         launches=programs.launches,
-        bytes=len(stored.memory) + programs.bytes,
+        bytes=library_bytes or len(stored.memory) + programs.bytes,
         programs=programs.programs,
         shapes=programs.shapes,
     )
@@ -154,15 +154,16 @@ def _write(
     compiled_for: _CompiledFor,
     options: argparse.Namespace,
     predict_files: tuple[ModelFile, ...],
-) -> None:
-    """Write the folder, or the library."""
+) -> int:
+    """Write the folder, or the library. Returns the bytes of a library, 0 for a folder."""
     machine = compiled_for.requirements()
     if options.emit != FOLDER:
-        write_library(options.output, library_model(stored, predict_files), machine, options.emit)
-    elif isinstance(stored, StoredShapes):
+        return write_library(options.output, library_model(stored, predict_files), machine, options.emit)
+    if isinstance(stored, StoredShapes):
         write_shapes(options.output, stored, machine, replace_existing=options.force)
     else:
         write_folder(options.output, stored, machine, replace_existing=options.force)
+    return 0
 
 
 def _gpu_target(options: argparse.Namespace) -> Target | None:

@@ -51,6 +51,7 @@ examples:
   mxforge compile resnet50 -o resnet50-gpu --input-shape data=1,3,224,224 --target cuda-sm90
   mxforge compile resnet50 -o any-batch --input-shape data=1..8..64,3,224,224
   mxforge compile resnet50 -o two-sizes --variant small data=1,3,224,224 --variant large data=8,3,384,384
+  mxforge compile resnet50 -o library --input-shape data=1,3,224,224 --emit shared --target x86-64-v3
   mxforge compile vgg16 -o compiled-vgg16 --input cat.jpg --preset imagenet --weights bf16
 """
 _EXEC_EXAMPLES = """\

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,24 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.frontend.gluon import nn
+from mxforge.ir.dialects.mx.operator import lookup
+from mxforge.ir.graph import GraphBuilder
+from mxforge.ir.program import Program
+from mxforge.ir.program_combination import Use, parallel
 from mxforge.ir.settings import settings
+from mxforge.ir.types import DType, TensorType
+from mxforge.passes.manager import Options as CompileOptions
+from mxforge.runtime.compile import compile_program
+from mxforge.runtime.compiled_folder import Argument, StoredModel
+from mxforge.runtime.devices import HOST
+from mxforge.runtime.freeze import freeze
 from mxforge.runtime.host import machine as machine_flags
 from mxforge.runtime.host.machine import cpu_flags
 from mxforge.runtime.host.threads import get_num_threads
 from mxforge.tools.errors import ToolError
 from mxforge.tools.library import targets, write
 from mxforge.tools.library.needs import Need, needs_of
+from mxforge.tools.library.tables import library_model
 from mxforge.tools.main import main
 from support import c_library
 from support.c_library import Library, Model, Options
@@ -333,6 +345,40 @@ def test_loops_and_branches(threads: int, tmp_path: Path) -> None:
         x = sign * np.random.default_rng(0).standard_normal((5, 40)).astype(np.float32) ** 2
         for found, expected in zip(own(x), model(x), strict=True):
             np.testing.assert_array_equal(found, expected)
+
+
+def moved(size: int) -> Program:
+    """Replaces its first input, a state, by half of it plus the second, minus its mean."""
+    b = GraphBuilder("moved")
+    state, y = (b.input(TensorType((size,), DType.F32)) for _ in range(2))
+    mean = b.node(lookup("mean").parse({"keepdims": True}), y).outputs[0]
+    apart = b.node(lookup("broadcast_sub").parse({}), y, mean).outputs[0]
+    half = b.node(lookup("_mul_scalar").parse({"scalar": 0.5}), state).outputs[0]
+    graph = replace(b.build([b.node(lookup("elemwise_add").parse({}), half, apart).outputs[0]]), updates=(0,))
+    return compile_program(graph, CompileOptions(), HOST)
+
+
+def test_states_and_groups_of_launches(tmp_path: Path) -> None:
+    programs = [moved(size) for size in (9, 200, 50_000)]
+    types = [t for program in programs for t in program.inputs]
+    together = parallel("all", types, [Use(p, (2 * i, 2 * i + 1)) for i, p in enumerate(programs)])
+    assert together.state == (0, 2, 4) and any(n > 1 for n in together.groups)
+    arguments = tuple(Argument(f"x{i}", type) for i, type in enumerate(types))
+    stored = StoredModel("all", arguments, (), *freeze(together, {}))
+    write.write_library(tmp_path, library_model(stored), HOST.requirements(), "shared")
+    own = Model(Library(tmp_path, "all"))
+    arrays = [np.random.default_rng(i).standard_normal(t.shape, np.float32) for i, t in enumerate(types)]
+    given = [a.copy() for a in arrays]
+    for array, argument in zip(given, arguments, strict=True):
+        own.library.set(own.context, argument.name.encode(), array.ctypes.data, array.nbytes)
+    for _ in range(2):
+        assert own.library.run(own.context) == c_library.OK
+        for i in (0, 2, 4):
+            arrays[i] = arrays[i] / 2 + arrays[i + 1] - arrays[i + 1].mean()
+            np.testing.assert_allclose(own.library.inputs(own.context, None)[i].array(), arrays[i], 1e-4, 1e-5)
+    for i in (0, 2, 4):
+        assert (given[i] != own.library.inputs(own.context, None)[i].array()).any()
+    own.close()
 
 
 class Picks(nn.HybridBlock):
