@@ -15,27 +15,29 @@ from typing import NamedTuple
 from ...ir.symbolic import deferred, is_symbolic
 from .arithmetic import Operand, Value
 from .cpu import Cpu
-from .emitter import FunctionBuilder, Header
+from .emitter import FunctionBuilder, Header, ModuleBuilder
 from .inner_kernels import InnerKernels
 from .kernel_module import KernelModule
+from .numbered import NumberedFunction
 from .types import I1, I64, PTR, Number, Type, scalar_constant
 
 _BYTES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8}
 _PACKED = {"i8": "b", "i16": "h", "i32": "i", "i64": "q"}
 
 
-class DynamicFunction(FunctionBuilder):
-    """A function with a kernel's signature. `numbers` are the symbolic numbers that it reads from argument `first` on;
-    they are loaded at its entry, before any loop."""
+class DynamicFunction(NumberedFunction):
+    """A function with a kernel's signature. `operands` are the symbolic numbers that it reads from argument `first` on;
+    they are loaded at its entry, before any loop. Its `numbers` are the functions that it calls and its tables."""
 
-    __slots__ = ("_entry", "_loaded", "_tables", "first", "numbers")
+    __slots__ = ("_entry", "_loaded", "_tables", "first", "operands")
 
     first: int
 
-    def begin_numbers(self, first: int) -> None:
+    def begin_operands(self, first: int) -> None:
         """Read symbolic numbers from argument `first` on."""
+        self.begin_numbers(shares=False)
         self.first = first
-        self.numbers: list[int] = []
+        self.operands: list[int] = []
         self._entry: list[str] = []
         self._loaded: dict[tuple[str, Type], Value] = {}
         self._tables: dict[tuple[Type, tuple[str, ...]], Value] = {}
@@ -93,8 +95,8 @@ class DynamicFunction(FunctionBuilder):
         if not any(map(is_symbolic, numbers)):
             return super().table(type, numbers, align)
         words = deferred(_packed_words, type.element, tuple(numbers))
-        slot = self.first + len(self.numbers)
-        self.numbers += words
+        slot = self.first + len(self.operands)
+        self.operands += words
         return self._enter(f"getelementptr i64, ptr {self.args[0].text}, i64 {slot}", PTR)
 
     # -- loading them
@@ -116,8 +118,8 @@ class DynamicFunction(FunctionBuilder):
             return self._enter(f"shufflevector {type.text} {first.text}, {type.text} {first.text}, {lanes}", type)
         if type is not I64:
             return self._narrowed(type, number)
-        slot = self.first + len(self.numbers)
-        self.numbers.append(number)  # type: ignore[arg-type]
+        slot = self.first + len(self.operands)
+        self.operands.append(number)  # type: ignore[arg-type]
         place = self._enter(f"getelementptr i64, ptr {self.args[0].text}, i64 {slot}", PTR)
         return self._enter(f"load i64, ptr {place.text}, align 8", I64)
 
@@ -167,7 +169,7 @@ class DynamicModule(KernelModule):
     __slots__ = ("_later", "_open")
 
     def __init__(self, target: Cpu, kernels: InnerKernels) -> None:
-        super().__init__(target, kernels, has_thunks=False)
+        super().__init__(target, kernels, shares=False)
         self._open: tuple[int, list[DynamicFunction]] | None = None  # the kernel that is being emitted
         self._later: dict[str, Callable[[], None]] = {}
 
@@ -178,6 +180,13 @@ class DynamicModule(KernelModule):
             self._claim(name)
             self._later[name] = emit
         return "@" + name
+
+    def inner(self, name: str, emit: Callable[[ModuleBuilder], None]) -> str:
+        """See `ModuleBuilder.inner` and `helper`."""
+        return self.helper(name, lambda: self._add_inner(name, emit))
+
+    def _add_inner(self, name: str, emit: Callable[[ModuleBuilder], None]) -> None:
+        self.kernels.parameters_of(name, emit)
 
     def undo(self, mark: tuple[int, frozenset[str]]) -> None:
         super().undo(mark)
@@ -201,7 +210,7 @@ class DynamicModule(KernelModule):
             return super()._create(header, shares)
         function = DynamicFunction(self, *header)
         first, functions = self._open
-        function.begin_numbers(first)
+        function.begin_operands(first)
         functions.append(function)
         return function
 
@@ -209,7 +218,7 @@ class DynamicModule(KernelModule):
         """The functions created since `begin_kernel`, whose names start with `symbol`."""
         assert self._open is not None
         (_, functions), self._open = self._open, None
-        text = "\n".join([line for f in functions for line in f.text_lines()])
+        text = "\n".join([line for f in functions for line in (*f.text_lines(), *map(str, f.numbers))])
         digest = blake2b(text.replace(f"@{symbol}", "@kernel").encode(), digest_size=12).hexdigest()
         return DynamicKernel(digest, symbol, tuple(functions))
 
@@ -230,4 +239,4 @@ class DynamicKernel(NamedTuple):
 
     def numbers(self, symbol: str) -> tuple[int, ...]:
         """The symbolic numbers that function `symbol` reads."""
-        return next(tuple(f.numbers) for f in self.functions if f.symbol == f"@{symbol}")
+        return next(tuple(f.operands) for f in self.functions if f.symbol == f"@{symbol}")

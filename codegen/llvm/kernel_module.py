@@ -27,14 +27,13 @@ _PACKED = {"i8": "B", "i16": "H", "i32": "I", "i64": "Q"}
 class KernelModule(ModuleBuilder):
     """A module whose functions move to `kernels` when `release` is called, as far as they can. `thunks` are the
     functions that are in `kernels`: by a body that they share, or, without numbers, by their own code. `constants` are
-    the tables in their numbers. Without `has_thunks` each function
-    stays in one object with all that it calls, so that programs can share the object."""
+    the tables in their numbers. Without `shares` the numbers of a function are the symbols alone."""
 
-    __slots__ = ("_called_text", "_has_thunks", "_inlined_text", "_moved", "_packed", "kernels", "thunks")
+    __slots__ = ("_called_text", "_inlined_text", "_moved", "_packed", "_shares", "kernels", "thunks")
 
-    def __init__(self, target: Cpu, kernels: InnerKernels, has_thunks: bool = True) -> None:
+    def __init__(self, target: Cpu, kernels: InnerKernels, shares: bool = True) -> None:
         super().__init__(target)
-        self.kernels, self._has_thunks = kernels, has_thunks
+        self.kernels, self._shares = kernels, shares
         self.thunks: dict[str, Thunk] = {}
         self._packed: dict[str, bytes] = {}
         self._moved: dict[str, str] = {}  # declarations of functions that are not in this module any more
@@ -43,8 +42,6 @@ class KernelModule(ModuleBuilder):
 
     def inner(self, name: str, emit: Callable[[ModuleBuilder], None]) -> str:
         """See `ModuleBuilder.inner`."""
-        if not self._has_thunks:
-            return super().inner(name, emit)
         return self.declare_raw(name, "void", self.kernels.parameters_of(name, emit))
 
     def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> str:
@@ -57,13 +54,11 @@ class KernelModule(ModuleBuilder):
         return symbol
 
     def _create(self, header: Header, shares: bool) -> FunctionBuilder:
-        if not self._has_thunks:
-            return super()._create(header, shares)
         if header.linkage:
             is_inlined = "alwaysinline" in header.attributes
             return super()._create(header if is_inlined else header._replace(linkage=""), shares)
         function = NumberedFunction(self, *header)
-        function.begin_numbers(shares)
+        function.begin_numbers(shares and self._shares)
         return function
 
     @property

@@ -97,6 +97,10 @@ class NumberedFunction(FunctionBuilder):
     ) -> Generator[CarryLoop]:
         """See `FunctionBuilder.carry_loop`. Starts of 0 and steps of 1 are part of the code, which is faster with
         them."""
+        if not self._shares:
+            with super().carry_loop(low, high, carry, step) as loop:
+                yield loop
+            return
         type = next((x.type for x in (low, high, step) if isinstance(x, Value)), I64)
         start = super().const(type, 0) if low == 0 else low
         with super().carry_loop(start, high, carry, super().const(type, 1) if step == 1 else step) as loop:

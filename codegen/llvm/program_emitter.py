@@ -76,7 +76,7 @@ class LlvmEmitter:
         if context.options.dynamic:
             self.module = self.fresh = DynamicModule(target, shared)
         else:
-            self.module, self.fresh = KernelModule(target, inner), KernelModule(target, shared, has_thunks=False)
+            self.module, self.fresh = KernelModule(target, inner), KernelModule(target, shared, shares=False)
         self.compilations = Compilations(target)
         self.texts: dict[str, str] = {}
         self.emissions: dict[tuple[str, bool], Emission] = {}
