@@ -7,7 +7,7 @@ enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from itertools import product
 from typing import Any
 
@@ -273,6 +273,77 @@ def train_recurrent() -> None:
         _train(_Recurrent(), nd.ones((16, 16, 32)), "adam", hybridize)
 
 
+def _sequences(layer: Callable[[], nn.HybridBlock]) -> nn.HybridBlock:
+    """A layer on embedded words, whose next words a dense layer predicts."""
+    net = nn.HybridSequential()
+    net.add(nn.Embedding(50, 32), layer(), nn.Dense(50, flatten=False))
+    return net
+
+
+def _images() -> Generator[nn.HybridBlock]:
+    """Small networks on images: each kind of convolution, pooling and normalisation that deep ones have."""
+    classifier, blocks, thin = (nn.HybridSequential() for _ in range(3))
+    classifier.add(nn.Conv2D(16, 7, 2, 3), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(3, 2, 1))
+    classifier.add(nn.Conv2D(32, 3, 1, 1), nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(32, 3, 2, 1))
+    classifier.add(nn.BatchNorm(), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Dense(10))
+    yield classifier
+    for channels in (8, 16):
+        blocks.add(nn.Conv2D(channels, 3, 1, 1, activation="relu"), nn.MaxPool2D(2, 2))
+    blocks.add(nn.Conv2D(16, 1, activation="relu"), nn.Conv2DTranspose(4, 4, 2, 1))
+    yield blocks
+    thin.add(nn.Conv2D(16, 3, 2, 1), nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(16, 3, 1, 1, groups=16))
+    thin.add(nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(32, 1), nn.AvgPool2D(2, 2), nn.GlobalAvgPool2D())
+    yield thin
+
+
+class _Attention(nn.HybridBlock):
+    """A layer of a transformer with one head."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        with self.name_scope():
+            self.joined, self.out = nn.Dense(3 * width, flatten=False), nn.Dense(width, flatten=False)
+            self.wide, self.narrow = nn.Dense(2 * width, flatten=False), nn.Dense(width, flatten=False)
+            self.before, self.after = nn.LayerNorm(), nn.LayerNorm()
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+        q, k, v = F.split(self.joined(self.before(x)), 3, axis=-1)
+        x = x + self.out(F.batch_dot(F.softmax(F.batch_dot(q, k, transpose_b=True)), v))
+        return x + self.narrow(F.LeakyReLU(self.wide(self.after(x)), act_type="gelu"))
+
+
+def _step_of_each(net: nn.HybridBlock, batches: Sequence[nd.NDArray], optimizer: str = "sgd") -> None:
+    """A step of training and a prediction for each batch. The first two shapes compile for themselves and for all."""
+    net.initialize(initializer.Xavier())
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), optimizer)
+    for data in batches:
+        with autograd.record():
+            outputs = net(data)
+            losses = (outputs * outputs).mean()
+        losses.backward()
+        trainer.step(1)
+        net(data).wait_to_read()
+
+
+def train_any_images() -> None:
+    """Networks on images of any size."""
+    for net in _images():
+        _step_of_each(net, [nd.ones((n, 3, size, size + 8)) for n, size in ((2, 40), (3, 56))])
+
+
+def train_any_batch() -> None:
+    """Dense layers on batches of any size."""
+    for units, optimizer in product(((64, 32, 10), (8,)), ("sgd", "adam")):
+        _step_of_each(_dense(*units), [nd.ones((rows, 40)) for rows in (32, 20)], optimizer)
+
+
+def train_any_length() -> None:
+    """Recurrent layers and attention on sequences of any length."""
+    for layer in (lambda: rnn.LSTM(48), lambda: rnn.GRU(48), lambda: rnn.LSTM(32, 2), lambda: _Attention(32)):
+        _step_of_each(_sequences(layer), [nd.ones((steps, 4)) for steps in (12, 18)])
+
+
 CALLS: Sequence[Program] = (
     arithmetic,
     unary,
@@ -288,5 +359,8 @@ CALLS: Sequence[Program] = (
 )
 """Calls of operators. Their kernels depend on the vectors of a processor alone."""
 
-NETWORKS: Sequence[Program] = (train_linear, train_dense, predict_dense, train_convolutions, train_recurrent)
+NETWORKS: Sequence[Program] = (
+    *(train_linear, train_dense, predict_dense, train_convolutions, train_recurrent),
+    *(train_any_batch, train_any_images, train_any_length),
+)
 """Steps of training, and predictions. Schedules depend on the threads and the caches of a processor too."""

@@ -237,9 +237,7 @@ class _Nest:
         self.operands = operands
         self.points = offset_table(f, Box((self.data.blocks, block), (self.data.plane, 1)))
         steps = [k * TILES_OF_STEP * block for k in range(self.s.tiles // TILES_OF_STEP)]
-        self.table = 1 << (len(steps) - 1).bit_length()
-        padding = [0] * (self.table - len(steps))
-        self.steps = f.table(I32, [*steps, *padding, *steps])
+        self.steps = f.table(I32, steps)
 
     def _all_products(self, sums: Value, count: Value, first: Value) -> None:
         """Add the products of `count` tiles to the sums of all channels and filters."""
@@ -287,7 +285,6 @@ class _Nest:
                 data_step=block,
                 step=block,
                 per_block=block // s.lanes,
-                table=self.table,
             )
             micro = gradient_tile(self.module, spec)
             plane = f.const(I64, self.cotangent.plane)
@@ -295,7 +292,7 @@ class _Nest:
                 at = done + t * rows
                 points = f.gep(self.points, channel + at, I32)
                 own = f.gep(sums, at * (tile.vectors * s.lanes), F32)
-                f.call_void(micro, n, self.steps, x, points, dy, plane, own, first)
+                f.call_void(micro, n, self.steps, self.steps, x, points, dy, plane, own, first)
             done = done + tiles * rows
 
     # Transform of the sums
