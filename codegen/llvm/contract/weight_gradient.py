@@ -30,6 +30,10 @@ from .transpose import store_transposed
 from .weight_gradient_tile import GradientTile, gradient_tile
 
 
+_TABLE = 512
+"""The fewest entries of a table of steps."""
+
+
 def emit_weight_gradient(
     shape: WeightGradientShape, schedule: WeightGradientSchedule, target: Cpu, module: ModuleBuilder, symbol: str
 ) -> Emission:
@@ -139,9 +143,10 @@ class _Nest:
 
     @property
     def table(self) -> int:
-        """The entries of a table of a part's steps: a power of two, so that layers share micro-kernels."""
+        """The entries of a table of a part's steps: nearly always the least number, so that layers share
+        micro-kernels."""
         most = max(self._part(p) for p in self.passes) + FILL_LANES
-        return 1 << (most - 1).bit_length()
+        return max(_TABLE, 1 << (most - 1).bit_length())
 
     @property
     def worker_bytes(self) -> int:
@@ -151,7 +156,7 @@ class _Nest:
         self.f = f = self.module.function(symbol, None, KERNEL_PARAMETERS)
         self.x0, self.dy0 = self.data.address(f, self.scalar), self.cotangent.address(f, self.scalar)
         self.offsets = offset_table(f, weight_offsets(self.shape, self.data.place))
-        self.data_steps, self.steps = (f.alloca(I32, self.table) for _ in range(2))
+        self.steps = f.alloca(I32, 2 * self.table)
         start = f.gep(argument(f, self.sums_place[0]), self.sums_place[1], I8)
         self.sums = f.gep(start, f.convert(f.args[3], "i64") * self.worker_bytes, I8)
         with f.loop(f.args[1], f.args[2]) as unit:
@@ -183,8 +188,8 @@ class _Nest:
                 n = f.smin(f.sub(p.steps, step), size)
                 first = f.cmp("eq", step, 0) & f.cmp("eq", f.const(I64, ends[0]), i)
                 last = f.cmp("ge", step + n, p.steps) & f.cmp("eq", f.const(I64, ends[1]), i)
-                fill_table(f, self.data_steps, step, n, p.extents, p.data[1])
-                fill_table(f, self.steps, step, n, p.extents, p.cotangent[1])
+                fill_table(f, self.steps, step, n, p.extents, p.data[1])
+                fill_table(f, f.gep(self.steps, self.table, I32), step, n, p.extents, p.cotangent[1])
                 self._panels(p, n, first, last)
 
     def _panels(self, p: Pass, n: Value, first: Value, last: Value) -> None:
@@ -218,12 +223,13 @@ class _Nest:
                 data_step=p.data[1][-1] // p.unroll,
                 step=p.cotangent[1][-1] // p.unroll,
                 per_block=self.cotangent.place.block // s.lanes,
+                table=self.table,
             )
             micro = gradient_tile(self.module, spec)
             with f.loop(0, tiles) as t:
                 at = done + t * rows
                 points, own = f.gep(self.points, at, I32), f.gep(sums, at * (tile.vectors * s.lanes), self.scalar)
-                f.call_void(micro, n, self.data_steps, self.steps, x, points, dy, plane, own, first)
+                f.call_void(micro, n, self.steps, x, points, dy, plane, own, first)
             done = done + tiles * rows
 
     def _store(self, sums: Value, start: Value, width: int) -> None:

@@ -20,7 +20,8 @@ from .micro import fence_loads
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientTile:
     """`rows` weights times `vectors` registers. `data_step` and `step` are the distances between neighbouring positions
-    of the data and of the cotangent, of whose blocks of filters each has `per_block` registers.
+    of the data and of the cotangent, of whose blocks of filters each has `per_block` registers. The table of offsets
+    into the cotangent is `table` entries after the other one; 0 if they are one.
     """
 
     element: str
@@ -31,6 +32,7 @@ class GradientTile:
     data_step: int
     step: int
     per_block: int
+    table: int
 
     @property
     def name(self) -> str:
@@ -40,7 +42,6 @@ class GradientTile:
 
 PARAMETERS = {
     "n": I64,
-    "data_steps": PTR,
     "steps": PTR,
     "data": PTR,
     "weights": PTR,
@@ -52,9 +53,9 @@ PARAMETERS = {
 
 
 def gradient_tile(module: ModuleBuilder, spec: GradientTile) -> str:
-    """The symbol of the body. Its parameters are `PARAMETERS`: the number of steps, tables of their offsets into
-    the data and into the cotangent, address of the data, table of the weights' offsets, address of the cotangent,
-    distance between blocks of filters, sums [weight][filter], and whether the sums start at zero.
+    """The symbol of the body. Its parameters are `PARAMETERS`: the number of steps, tables of their offsets, address of
+    the data, table of the weights' offsets, address of the cotangent, distance between blocks of filters, sums
+    [weight][filter], and whether the sums start at zero.
     """
     return module.helper(spec.name, lambda: _emit(module, spec))
 
@@ -62,7 +63,7 @@ def gradient_tile(module: ModuleBuilder, spec: GradientTile) -> str:
 def _emit(module: ModuleBuilder, spec: GradientTile) -> None:
     parameters = [(name, type, "") for name, type in PARAMETERS.items()]
     f = module.function(spec.name, None, parameters, linkage="internal", attributes="nounwind noinline")
-    n, data_steps, steps, data, weights, cotangent, plane, sums, first = f.args
+    n, steps, data, weights, cotangent, plane, sums, first = f.args
     scalar = Type.of(spec.element)
     vector = scalar.with_lanes(spec.lanes)
     inputs = [f.gep(data, f.convert(f.load(f.gep(weights, i, I32), I32), "i64"), scalar) for i in range(spec.rows)]
@@ -74,8 +75,8 @@ def _emit(module: ModuleBuilder, spec: GradientTile) -> None:
     zeros = [f.const(vector, 0.0)] * (spec.rows * spec.vectors)
     with f.carry_loop(0, n, zeros) as loop:
         acc = list(loop.values)
-        tables = (f.gep(table, loop.index, I32) for table in (data_steps, steps))
-        into_data, into_cotangent = (f.convert(f.load(entry, I32), "i64") for entry in tables)
+        step = f.gep(steps, loop.index, I32)
+        into_data, into_cotangent = (f.convert(f.load(f.gep(step, k, I32), I32), "i64") for k in (0, spec.table))
         rows = [f.gep(p, into_data, scalar) for p in inputs]
         columns = [filters(f.gep(cotangent, into_cotangent, scalar), j) for j in range(spec.vectors)]
         for u in range(spec.unroll):

@@ -285,6 +285,7 @@ class _Nest:
                 data_step=block,
                 step=block,
                 per_block=block // s.lanes,
+                table=0,
             )
             micro = gradient_tile(self.module, spec)
             plane = f.const(I64, self.cotangent.plane)
@@ -292,7 +293,7 @@ class _Nest:
                 at = done + t * rows
                 points = f.gep(self.points, channel + at, I32)
                 own = f.gep(sums, at * (tile.vectors * s.lanes), F32)
-                f.call_void(micro, n, self.steps, self.steps, x, points, dy, plane, own, first)
+                f.call_void(micro, n, self.steps, x, points, dy, plane, own, first)
             done = done + tiles * rows
 
     # Transform of the sums
