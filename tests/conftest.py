@@ -6,7 +6,6 @@ import gc
 import os
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,29 +26,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden texts of emitted code anew")
     kinds, text = ("simulated", "fake", "hardware"), "GPUs of tests: simulated, of a fake CUDA driver, or real ones"
     parser.addoption("--gpus", choices=kinds, default="simulated", help=text)
-    parser.addoption("--sample", type=int, default=1, metavar="N", help="run every N-th case of each test")
+    text = "run every N-th case of each test; 1: all, the default: as the marker `sampled` says"
+    parser.addoption("--sample", type=int, metavar="N", help=text)
+    parser.addoption("--skip", type=int, default=0, metavar="K", help="a sample starts with case K")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Lets `--dist loadfile` keep the order of files, which otherwise starts those with many tests first."""
     config.option.loadscopereorder = False
     config.addinivalue_line("markers", "any_processor: the vector width makes no difference")
+    config.addinivalue_line("markers", "sampled(N): every N-th case runs by default")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Orders tests. With the option --gpus only those of GPUs run, with --sample a part of the cases of each test."""
+    """Orders tests. With the option --gpus only those of GPUs run, with --sample a part of the cases of each test. A
+    case that the command names itself runs."""
     if config.getoption("--gpus") != "simulated":
         items[:] = [item for item in items if "simulated_gpus" in getattr(item, "fixturenames", ())]
-    step = int(config.getoption("--sample") or 1)
-    cases: Counter[str] = Counter()
-    sampled: list[pytest.Item] = []
-    for item in items:
-        test = item.nodeid.partition("[")[0]
-        if cases[test] % step == 0:
-            sampled.append(item)
-        cases[test] += 1
-    items[:] = sampled
+    if not any("::" in argument for argument in config.args):
+        cases: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        items[:] = [item for own in cases.values() for item in sample(own, config)]
     items.sort(key=lambda item: place(item.path.relative_to(TESTS).as_posix()))
+
+
+def sample(cases: list[pytest.Item], config: pytest.Config) -> list[pytest.Item]:
+    """Every N-th case of a test, at least one."""
+    marker = cases[0].get_closest_marker("sampled")
+    step = int(config.getoption("--sample") or (marker.args[0] if marker else 1))
+    first = int(config.getoption("--skip")) % step
+    return cases[min(first, len(cases) - 1) :: step]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

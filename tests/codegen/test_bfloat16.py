@@ -56,6 +56,7 @@ def graph_of(calls: Sequence[Golden], dtype: DType) -> Graph:
 CHOSEN = chosen()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", CHOSEN)
 def test_bfloat16_is_rounded_float32(op: str) -> None:
     calls = CHOSEN[op]

@@ -32,6 +32,7 @@ def by_operator() -> dict[tuple[str, bool], list[Golden]]:
 CALLS = by_operator()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("static", [True, False], ids=["static", "any-extents"])
 @pytest.mark.parametrize(("op", "train"), CALLS)
 def test_forward_agrees_with_mxnet(op: str, train: bool, static: bool) -> None:
@@ -51,6 +52,7 @@ def differentiable() -> list[Golden]:
     return [g for g in operator_goldens() if g.op in windows or g is first.get(g.op)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("golden", differentiable(), ids=str)
 def test_gradients_agree_with_the_interpreter(golden: Golden) -> None:
     op = lookup(golden.op).parse(golden.attributes)

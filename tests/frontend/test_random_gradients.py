@@ -15,6 +15,7 @@ FIRST = COUNT if "MXFORGE_CPU" in os.environ else 0
 """Code for another processor than this one runs other programs."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, SHARE))
 def test_every_form_of_a_random_program_has_the_gradients_of_the_reference(first: int) -> None:
     """`python tests/run_random_programs.py --gradients --first SEED --count 1` repeats one program."""
