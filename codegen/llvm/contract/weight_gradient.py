@@ -29,7 +29,6 @@ from .tiles import KERNEL_PARAMETERS, argument, grain_of, workspace_slot
 from .transpose import store_transposed
 from .weight_gradient_tile import GradientTile, gradient_tile
 
-
 _TABLE = 512
 """The fewest entries of a table of steps."""
 
