@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden texts of emitted code anew")
     kinds, text = ("simulated", "fake", "hardware"), "GPUs of tests: simulated, of a fake CUDA driver, or real ones"
     parser.addoption("--gpus", choices=kinds, default="simulated", help=text)
-    text = "run every N-th case of each test; 1: all, the default: as the marker `sampled` says"
+    text = "run every N-th case of each test; 1: all, the default: the number of the marker `sampled`"
     parser.addoption("--sample", type=int, metavar="N", help=text)
     parser.addoption("--skip", type=int, default=0, metavar="K", help="a sample starts with case K")
 
