@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from .symbolic import concrete, is_symbolic
 from .types import DType, Layout, TensorType
 
 MAX_LISTED = 16
@@ -42,7 +43,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def attribute_text(value: object) -> str:
-    """The text of one attribute; TypeError names a Python type that cannot be printed."""
+    """The text of one attribute, of a symbolic number its value; TypeError names a Python type that cannot be printed."""
     writer = _WRITERS.get(type(value))
     if writer is not None:
         return writer(value)
@@ -50,6 +51,8 @@ def attribute_text(value: object) -> str:
         return attribute_text(cast("object", value.item()))
     if isinstance(value, np.ndarray):
         return dense_text(cast("Array", value))
+    if is_symbolic(value):
+        return attribute_text(concrete(value))
     raise TypeError(f"an attribute of type {type(value).__name__} cannot be printed: {value!r}")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mxforge.ir.attributes import attribute_text
 from mxforge.ir.symbol_bounds import largest
 from mxforge.ir.symbolic import (
     Trace,
@@ -241,3 +242,8 @@ def test_floats_change_no_integer() -> None:
     results = n * 1.0, n - 1.0, n + 2.0, n // 1.0
     assert [float(r) for r in map(concrete, results)] == [7.0, 6.0, 9.0, 7.0]
     assert trace.evaluator(results)(9) == (9.0, 8.0, 11.0, 9.0)
+
+
+def test_attributes_are_printed_with_their_values() -> None:
+    trace, (n,) = unknowns(6)
+    assert attribute_text(n) == attribute_text(6) and trace.guards == 0
