@@ -101,7 +101,7 @@ class BlockedLayout:
     choose between it and row-major memory. The unit of cost is one element in a vectorized read.
 
     `block` is the number of channels in a block; None means all channels of a tensor, which is channels-last.
-    `dtypes` are those of the numbers that kernels compute in blocks; masks can be in blocks too.
+    `dtypes` are those of the convolutions that kernels compute in blocks, `stored` those of all values in blocks.
     `weights`: convolutions read their weights (filters, C, *taps) in blocks, unless the data has few channels.
     `halos`: convolutions read padding from memory, so a value in blocks has a halo of zeros around its spatial axes.
 
@@ -112,6 +112,7 @@ class BlockedLayout:
 
     block: int | None
     dtypes: frozenset[DType]
+    stored: frozenset[DType]
     weights: bool
     halos: bool
     copy: int
@@ -129,9 +130,9 @@ class BlockedLayout:
         return (self.copy + self.across) * n * -(-c // block) * block * prod(space)
 
     def is_computed(self, type: TensorType) -> bool:
-        """True if results of this type can be in blocks: numbers, and the masks that select among them. (Operands of
-        other dtypes can be in blocks after a relayout.)"""
-        return type.rank >= 3 and (type.dtype in self.dtypes or type.dtype is DType.BOOL)
+        """True if results of this type can be in blocks. (Operands of other dtypes can be in blocks after a
+        relayout.)"""
+        return type.rank >= 3 and type.dtype in self.stored
 
     def is_read(self, data: TensorType) -> bool:
         """True if convolutions read data of this type in blocks: all but few channels (an image)."""

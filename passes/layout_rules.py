@@ -110,7 +110,7 @@ def _same_format(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
 
 def _cast(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:
     dtypes = {node.inputs[0].type.dtype, node.outputs[0].type.dtype}
-    return _same_format(node, blocked) if dtypes <= blocked.dtypes else (_in_rows(node),)
+    return _same_format(node, blocked) if dtypes <= blocked.stored else (_in_rows(node),)
 
 
 def _window(node: Node, blocked: BlockedLayout) -> Sequence[Choice]:

@@ -33,6 +33,7 @@ from .recompute_attention import RecomputeAttention
 from .repeat_windows import RepeatWindows
 from .simplify import Simplify
 from .unroll_scan import UnrollScan
+from .widen_floats import WidenFloats
 
 TO_CORE: tuple[Pass, ...] = (
     Decompose(),  # all later passes work on core
@@ -76,6 +77,7 @@ OPTIMISE: tuple[Pass, ...] = (
 _TO_LAYOUTS: tuple[Pass, ...] = (
     Expand(),  # not for the reference target: the interpreter evaluates these primitives
     DivideOnce(),  # before fusion, so that the reciprocal is computed once per row
+    WidenFloats(),  # before layouts: the blocks are of float32
     ExchangePools(),  # before batch norms are folded: their scale can follow an exchanged convolution
     FoldBatchNorm(),  # before layouts: the weights are still row-major
     Simplify(),  # a folded shift leaves sums of broadcasts

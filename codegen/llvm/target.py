@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from ..tuned_entries import Entry
     from .schedule.kinds import Schedule
 
-_BLOCKED = frozenset({DType.F32})
-"""The dtypes of numbers in blocks."""
+_BLOCKED = frozenset({DType.F32, DType.F64})
+"""The dtypes of convolutions in blocks."""
+
+_STORED = frozenset({DType.F32, DType.F64, DType.F16, DType.BF16, DType.BOOL})
+"""The dtypes of values in blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class CpuTarget(Cpu):
         return BlockedLayout(
             block=self.channel_block,
             dtypes=_BLOCKED,
+            stored=_STORED,
             weights=False,
             halos=True,
             copy=3,

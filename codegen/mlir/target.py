@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _CHANNELS_LAST = BlockedLayout(
     block=None,
     dtypes=frozenset({DType.F32}),
+    stored=frozenset({DType.F32, DType.BOOL}),
     weights=False,
     halos=False,
     copy=2,

@@ -71,6 +71,7 @@ class GpuTarget(Gpu):
         return BlockedLayout(
             block=None,
             dtypes=_TENSOR_CORES,
+            stored=_TENSOR_CORES | {DType.BOOL},
             weights=True,
             halos=False,
             copy=2,
