@@ -74,7 +74,7 @@ class ModuleBuilder:
 
         It is external by default; helpers have linkage "internal", often with `attributes="nounwind alwaysinline"`.
         `shares`: its speed does not depend on its numbers, so that it can share code with others (`kernel_module.py`).
-        ValueError if the module already has the name.
+        AssertionError if the module already has the name.
         """
         self._claim(name)
         if "alwaysinline" in attributes:
@@ -122,8 +122,7 @@ class ModuleBuilder:
         self._names = set(names)
 
     def _claim(self, name: str) -> None:
-        if name in self._names:
-            raise ValueError(f"the module already has a @{name}")
+        assert name not in self._names, f"the module already has a @{name}"
         self._names.add(name)
 
     def declare(self, name: str, result: Type | None, parameters: Sequence[Type]) -> str:

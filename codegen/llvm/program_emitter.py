@@ -211,11 +211,11 @@ class LlvmEmitter:
         return None if general is None else self._emit_general(general)
 
     def _emit_product(self, product: GeneralProduct) -> Emission:
-        from .contract.general_product import emit_general_product, general_launches
+        from .contract.general_product import emit_general_product, general_launches, general_symbols
 
         symbol = f"{PRODUCTS}{structural_hash(product.form)[:24]}"
         launches = general_launches(product, self.target, symbol)
-        if any([self._is_new(spec.symbol) for spec in launches.launches]):
+        if any([self._is_new(name) for name in general_symbols(product.form, symbol)]):
             emit_general_product(self.fresh, product.form, symbol)
         return replace(launches, operands=product.operands, extents=product.values())
 

@@ -105,6 +105,23 @@ def test_dense_layers_of_any_batch_size(compiled: list[str]) -> None:
     check(dense, rows, (3, 5, 7, 11, 6), compiled)
 
 
+def test_products_that_are_packed_and_not(compiled: list[str]) -> None:
+    """They share code, whose functions one program emits once."""
+
+    def make(**flags: Any) -> Any:
+        net = nn.HybridSequential(prefix="wide_")
+        with net.name_scope():
+            net.add(
+                nn.Dense(128, activation="relu", in_units=784), nn.Dense(64, in_units=128), nn.Dense(10, in_units=64)
+            )
+        return ready(net, **flags)
+
+    def images(size: int) -> Any:
+        return np.random.default_rng(size).standard_normal((size, 784), np.float32)
+
+    check(make, images, (32, 64, 50), compiled)
+
+
 def test_another_process_compiles_nothing(compiled: list[str]) -> None:
     net = dense()
     first = [step(net, rows(n)) for n in (3, 5, 7)]

@@ -90,8 +90,13 @@ def _pack_grain(work: int) -> int:
     return max(1, _GRAIN_ELEMENTS // max(1, work))
 
 
+def general_symbols(form: ProductForm, symbol: str) -> tuple[str, ...]:
+    """The functions of a form: one for dot products, or one that multiplies and one that packs."""
+    return (symbol,) if form.dots else (symbol, f"{symbol}.pack")
+
+
 def emit_general_product(module: ModuleBuilder, form: ProductForm, symbol: str) -> None:
-    """Add the code of a form: one function for dot products, or one that multiplies and one that packs."""
+    """Add the functions of a form."""
     if form.dots:
         _Dots(module, form, symbol).emit()
         return
