@@ -80,7 +80,7 @@ def test_mistakes_raise() -> None:
         f.and_(x, x)
     with pytest.raises(ValueError, match="not finished"):
         module.text()
-    with pytest.raises(ValueError, match="already"):
+    with pytest.raises(AssertionError, match="already"):
         module.function("f", None, [])
     with pytest.raises(TypeError, match="returns"):
         f.ret(x)
