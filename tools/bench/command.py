@@ -24,6 +24,7 @@ from .measure import Failure, Participant, measure
 from .model_workloads import model_workloads
 from .plot import draw
 from .report import EXPLANATION, Conditions, Measured, as_markdown, as_text, report, summary_as_text
+from .scaling import measure_scaling
 from .shapes import measure_shapes
 from .workloads import Workload, suite_workloads
 
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     threads = options.thread_counts or (len(os.sched_getaffinity(0)),)
     if options.suite in ALONE:
         suites = {"calls": measure_calls, "shapes": measure_shapes, "distributed": measure_distributed}
-        return suites[options.suite](threads[0])
+        return suites.get(options.suite, measure_scaling)(threads[0])
     done: list[Measured] = []
     status = 0
     try:

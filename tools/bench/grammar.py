@@ -71,7 +71,7 @@ MANY = {
 """Suites of suites."""
 ON_HOST = ("loader", "augmenters", "data", *AUGMENTERS, *READERS)
 """Suites of work that is not for GPUs."""
-ALONE = ("calls", "shapes", "distributed")
+ALONE = ("calls", "shapes", "distributed", "scaling")
 """Suites with reports of their own, which measure mxforge alone."""
 _ALL_SUITES = tuple(
     dict.fromkeys(
