@@ -204,3 +204,17 @@ def log_sigmoid(F: Operators, x: Any) -> Any:
 def mish(F: Operators, x: Any) -> Any:
     """x * tanh(log(1 + exp(x)))."""
     return F("_npi_multiply")(x, F("_npi_tanh")(F("Activation")(x, act_type="softrelu")))
+
+
+@_public_in("npx")
+def group_norm(
+    F: Operators,
+    data: Any,
+    gamma: Any,
+    beta: Any,
+    num_groups: int = 1,
+    eps: float = 1e-3,
+    output_mean_var: bool = False,
+) -> Any:
+    """Normalises groups of channels, the second axis; see `nd.GroupNorm`, whose `eps` is smaller by default."""
+    return F("GroupNorm")(data, gamma, beta, num_groups=num_groups, eps=eps, output_mean_var=output_mean_var)

@@ -94,7 +94,7 @@ _OF_ND = """
     add_n batch_norm_with_relu=_contrib_BatchNormWithReLU bipartite_matching=_contrib_bipartite_matching
     box_decode=_contrib_box_decode box_encode=_contrib_box_encode box_iou=_contrib_box_iou box_nms=_contrib_box_nms
     broadcast_greater broadcast_like ctc_loss deformable_convolution=_contrib_DeformableConvolution
-    modulated_deformable_convolution=_contrib_ModulatedDeformableConvolution group_norm=GroupNorm
+    modulated_deformable_convolution=_contrib_ModulatedDeformableConvolution
     instance_norm=InstanceNorm interleaved_matmul_encdec_qk=_contrib_interleaved_matmul_encdec_qk
     interleaved_matmul_encdec_valatt=_contrib_interleaved_matmul_encdec_valatt
     interleaved_matmul_selfatt_qk=_contrib_interleaved_matmul_selfatt_qk

@@ -1,5 +1,5 @@
-"""Random expressions of `mx.np`, compared with NumPy in float64: values and shapes, eager, recorded and hybridized, and
-gradients against finite differences.
+"""Random expressions of `mx.np`, compared with NumPy in float64: values and shapes, eager, recorded, hybridized and
+traced, and gradients against finite differences. Some arrays have no elements, and some are integers.
 
     python tests/random_numpy.py --first 1 --count 200
 """
@@ -18,8 +18,12 @@ Expression = tuple[str, tuple[int, ...]]
 """The text of an expression, and its shape."""
 
 UNARY = "exp sin cos tanh arctan square cbrt expm1 sinh arcsinh abs negative".split()
-BINARY = "add subtract multiply maximum minimum hypot arctan2".split()
+BINARY = "add subtract multiply maximum minimum hypot arctan2 logaddexp fmax fmin".split()
 REDUCTIONS = "sum mean max min".split()
+ONE_DTYPE = ("maximum", "minimum")
+"""Functions that refuse operands of two dtypes, as in MXNet."""
+OF_NOTHING = ("sum",)
+"""Reductions of arrays without elements."""
 
 
 class Maker:
@@ -32,15 +36,20 @@ class Maker:
     def pick(self, values: Any) -> Any:
         return values[self.random.randint(len(values))]
 
-    def leaf(self, shape: tuple[int, ...]) -> Expression:
-        """An array; some of its axes can have extent 1, or be missing."""
+    def leaf(self, shape: tuple[int, ...], beside: bool = False) -> Expression:
+        """An array; some of its axes can have extent 1, or be missing. It can be one of integers if it is `beside`
+        floats; else these are divided, since a function of integers gives integers in MXNet."""
         own = [1 if self.random.rand() < 0.2 else n for n in shape]
         own = own[self.random.randint(0, 2) if self.random.rand() < 0.2 and own else 0 :]
-        self.arrays.append(self.random.uniform(-2, 2, own))
-        return f"x{len(self.arrays) - 1}", tuple(own)
+        values = self.random.uniform(-2, 2, own)
+        are_integers = self.random.rand() < 0.15
+        self.arrays.append(values.round().astype("int32") if are_integers else values)
+        name = f"x{len(self.arrays) - 1}"
+        return f"np.true_divide({name}, 2)" if are_integers and not beside else name, tuple(own)
 
     def shape(self) -> tuple[int, ...]:
-        return tuple(int(self.pick([1, 2, 3, 4])) for _ in range(self.random.randint(0, 4)))
+        extents = [1, 2, 3, 4, 0] if self.random.rand() < 0.15 else [1, 2, 3, 4]
+        return tuple(int(self.pick(extents)) for _ in range(self.random.randint(0, 4)))
 
     def expression(self, depth: int) -> Expression:
         if not depth:
@@ -53,16 +62,17 @@ class Maker:
 
     def binary(self, depth: int) -> Expression:
         text, shape = self.expression(depth - 1)
-        other, own = self.leaf(shape)
+        other, own = self.leaf(shape, beside=True)
         if self.random.rand() < 0.3:
             return self.pick([f"({text} * 1.5 - 2)", f"(2 - {text})", f"({text} / 2)", f"({text} ** 2)"]), shape
         if self.random.rand() < 0.2:
             return f"np.where({text} > 0, {text}, {other})", onp.broadcast_shapes(shape, own)
-        return f"np.{self.pick(BINARY)}({text}, {other})", onp.broadcast_shapes(shape, own)
+        names = [name for name in BINARY if self.arrays[-1].dtype.kind == "f" or name not in ONE_DTYPE]
+        return f"np.{self.pick(names)}({text}, {other})", onp.broadcast_shapes(shape, own)
 
     def reduction(self, depth: int) -> Expression:
         text, shape = self.expression(depth - 1)
-        name = self.pick(REDUCTIONS)
+        name = self.pick(OF_NOTHING if 0 in shape else REDUCTIONS)
         if not shape or self.random.rand() < 0.3:
             return f"np.{name}({text})", ()
         axis, kept = int(self.random.randint(len(shape))), bool(self.random.rand() < 0.5)
@@ -95,6 +105,17 @@ class Maker:
         return f"np.{name}({text}, {other})", (*shape[:-1], 2)
 
 
+class Written(gluon.HybridBlock):
+    """An expression as a block whose `forward` takes arrays."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def forward(self, *arrays: Any) -> Any:  # type: ignore[override]
+        return eval(self.text, {"np": np, **{f"x{i}": a for i, a in enumerate(arrays)}})
+
+
 class Block(gluon.HybridBlock):
     """An expression as a block."""
 
@@ -116,7 +137,7 @@ def check(seed: int) -> None:
         return eval(text, {"np": onp, **{f"x{i}": a for i, a in enumerate(arrays)}})
 
     expected = plain(maker.arrays)
-    arrays = [np.array(a, dtype="float32") for a in maker.arrays]
+    arrays = [np.array(a, dtype="float32" if a.dtype.kind == "f" else "int32") for a in maker.arrays]
     named = {f"x{i}": a for i, a in enumerate(arrays)}
     for a in arrays:
         a.attach_grad()
@@ -128,12 +149,12 @@ def check(seed: int) -> None:
         recorded = eval(text, {"np": np, **named})
     onp.testing.assert_allclose(recorded.asnumpy(), expected, 2e-4, 2e-4, err_msg=where)
     weights = maker.random.uniform(-1, 1, shape)
-    recorded.backward(np.array(weights, dtype="float32"))
+    recorded.backward(np.array(weights, dtype=recorded.dtype))
     _check_gradients(maker, plain, arrays, weights, where)
-    block = Block(text)
-    block.hybridize()
     warnings.filterwarnings("ignore", "The .* input to HybridBlock is not used")
-    onp.testing.assert_allclose(block(*arrays).asnumpy(), expected, 2e-4, 2e-4, err_msg=where)
+    for block in (Block(text), Written(text)):
+        block.hybridize()
+        onp.testing.assert_allclose(block(*arrays).asnumpy(), expected, 2e-4, 2e-4, err_msg=where)
 
 
 def _check_gradients(maker: Maker, plain: Any, arrays: list[Any], weights: onp.ndarray, where: str) -> None:
@@ -143,7 +164,7 @@ def _check_gradients(maker: Maker, plain: Any, arrays: list[Any], weights: onp.n
     """
     if "np.max(" in where or "np.min(" in where:
         return
-    direction = [maker.random.uniform(-1, 1, a.shape) for a in maker.arrays]
+    direction = [maker.random.uniform(-1, 1, a.shape) * (a.dtype.kind == "f") for a in maker.arrays]
     ours = sum(float((a.grad.asnumpy() * d).sum()) for a, d in zip(arrays, direction, strict=True))
     slopes = [_slope(plain, maker.arrays, direction, weights, step) for step in (1e-5, 1e-6)]
     size = 1 + abs(slopes[1])

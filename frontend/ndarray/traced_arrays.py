@@ -151,15 +151,11 @@ def _part(x: TracedArray, key: Any) -> Any:
     if masks:
         return _masked(x, parts, masks)
     parts = _expanded(x, parts)
-    slices = [p for p in parts if p is not None]
-    basic = [slice(None) if _is_array(p) else p for p in slices]
-    arrays = [(axis, p) for axis, p in enumerate(slices) if _is_array(p)]
-    result = _sliced(x, basic)
-    if arrays:
-        dropped = [axis for axis, p in enumerate(slices) if _is_integer(p)]
-        if dropped and len(arrays) + len(dropped) > 1:
-            raise IndexError("the forward of a hybridized block has no keys of arrays beside integers: use slices")
-        result = _taken(result, [(axis - sum(d < axis for d in dropped), p) for axis, p in arrays])
+    if any(map(_is_array, parts)):
+        if any(p is None for p in parts):
+            raise IndexError("the forward of a hybridized block has no keys of arrays beside None: use expand_dims")
+        return _taken(x, parts)
+    result = _sliced(x, [p for p in parts if p is not None])
     for axis in [i for i, p in enumerate(p for p in parts if not _is_integer(p)) if p is None]:
         result = result._apply("expand_dims", axis=axis)
     return result
@@ -212,21 +208,29 @@ _BOUNDS = (("begin", "start"), ("end", "stop"), ("step", "step"))
 
 def _indices(x: TracedArray, part: Any) -> Any:
     """An array of positions."""
+    if _is_integer(part):
+        part = [part]
     if isinstance(part, NDArray):
         return part if part._class is not None else part.as_np_ndarray()
     return x._graph.constant(np.asarray(normalized(part)), DType.I64, x._context)
 
 
-def _taken(x: Any, arrays: list[tuple[int, Any]]) -> Any:
-    """The elements at positions along one axis, or along several that follow each other from the first one on."""
-    if len(arrays) == 1:
-        axis, part = arrays[0]
-        return x._apply("take", _indices(x, part), axis=axis, mode="wrap")
-    if [axis for axis, _ in arrays] != list(range(len(arrays))):
-        raise IndexError("the forward of a hybridized block has keys of several arrays for the first axes alone")
-    positions = [_indices(x, part).astype("int64") % x.shape[axis] for axis, part in arrays]
-    numpy = import_module("..numpy", __package__)
-    return x._apply("gather_nd", numpy.stack(numpy.broadcast_arrays(*positions)))
+def _taken(x: Any, parts: list[Any]) -> Any:
+    """The part that slices, and arrays of positions, select. Integers beside arrays are arrays of one position."""
+    axes = [axis for axis, part in enumerate(parts) if not isinstance(part, slice)]
+    sliced = _sliced(x, [part if isinstance(part, slice) else slice(None) for part in parts])
+    if len(axes) == 1:
+        return sliced._apply("take", _indices(x, parts[axes[0]]), axis=axes[0], mode="wrap")
+    numpy, first = import_module("..numpy", __package__), axes[0]
+    positions = [_indices(x, parts[axis]).astype("int64") % x.shape[axis] for axis in axes]
+    stacked = numpy.stack(numpy.broadcast_arrays(*positions))
+    in_front = numpy.transpose(sliced, [*axes, *[axis for axis in range(x.ndim) if axis not in axes]])
+    taken = in_front._apply("gather_nd", stacked)
+    if axes != list(range(first, first + len(axes))):
+        return taken
+    added = stacked.ndim - 1  # the axes of neighbours are replaced by those of the positions
+    moved = [*range(added, added + first), *range(added), *range(added + first, taken.ndim)]
+    return numpy.transpose(taken, moved)
 
 
 def _masked(x: TracedArray, parts: list[Any], masks: list[Any]) -> Any:

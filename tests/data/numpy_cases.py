@@ -112,6 +112,13 @@ def _listed() -> dict[str, list[str]]:
     return groups
 
 
+def _of_mxnet2() -> list[str]:
+    return (Path(__file__).resolve().parent / "numpy" / "calls_of_mxnet2.txt").read_text().splitlines()
+
+
+OF_MXNET2 = {"of_mxnet2": _of_mxnet2()}
+"""Expressions that MXNet 2 knows and 1.9.1 does not."""
+
 CASES = {"elementwise": _elementwise(), "binary": _binary(), "reductions": _reductions(), **_listed()}
 """Expressions by group."""
 

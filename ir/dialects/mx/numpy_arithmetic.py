@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...graph import Value
@@ -45,8 +46,17 @@ def extreme_of_numbers(name: str) -> Binary:
 
 def log_of_sum(b: MxBuilder, x: Value, y: Value) -> Value:
     """log(exp(x) + exp(y)) of floats, without overflow; infinities of one sign give that infinity."""
-    larger = b.maximum(x, y)
-    distance = b.neg(UNARY["abs"](b, b.sub(x, y)))
-    same = b.eq(x, y)
-    distance = b.select(same, b.full_like(distance, 0), distance)
-    return b.add(larger, UNARY["log1p"](b, UNARY["exp"](b, distance)))
+
+    def forward(b: MxBuilder, x: Value, y: Value) -> Value:
+        distance = b.neg(UNARY["abs"](b, b.sub(x, y)))
+        distance = b.select(b.eq(x, y), b.full_like(distance, 0), distance)
+        return b.add(b.maximum(x, y), UNARY["log1p"](b, UNARY["exp"](b, distance)))
+
+    def gradient(
+        b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
+    ) -> list[Value]:
+        (x, y), (g,) = operands, cotangents
+        share = UNARY["sigmoid"](b, b.select(b.eq(x, y), b.full_like(x, 0), b.sub(x, y)))
+        return [b.mul(g, share), b.mul(g, b.sub(b.full_like(share, 1), share))]
+
+    return b.custom_gradient(forward, gradient, x, y)[0]
