@@ -90,7 +90,7 @@ def test_statistics_are_updated_once() -> None:
             net.hybridize()
         with autograd.record():
             net(np.arange(6).reshape(2, 3))
-        means.append(net.norm.running_mean.data().asnumpy())
+        means.append(net.collect_params()["norm.running_mean"].data().asnumpy())
     onp.testing.assert_allclose(means[0], means[1])
 
 
@@ -134,7 +134,7 @@ def test_gradients_by_data_and_parameters() -> None:
         with autograd.record():
             y = net(x)
         y.backward()
-        slopes.append((x.grad.tolist(), net.weight.grad().tolist(), float(y)))
+        slopes.append((x.grad.tolist(), net.weight.grad().asnumpy().tolist(), float(y)))
     assert slopes[0] == slopes[1]
 
 
@@ -198,7 +198,7 @@ def test_shared_and_constant_parameters() -> None:
     assert (first(ones(3)).tolist(), second(ones(3)).tolist()) == ([5] * 3, [6] * 3)
     assert list(second.collect_params()) == [first.weight.name]
     constant = gluon.Constant(np.array([1, 2]))
-    assert constant.value.tolist() == [1, 2] and constant.name == "const"
+    assert constant.value.asnumpy().tolist() == [1, 2] and constant.name == "const"
 
 
 OUTSIDE = ones(3)
