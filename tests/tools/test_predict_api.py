@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,50 @@ def test_wrong_calls(predict: Predict) -> None:
         json = SYMBOL.read_bytes()
         predict.MXPredCreatePartialOut(json, None, 0, CPU, 0, *given, 1, keys, ctypes.byref(ctypes.c_void_p()))
     predict.MXPredFree(handle)
+
+
+def read_list(predict: Predict, data: bytes) -> dict[str, np.ndarray]:
+    handle, count = ctypes.c_void_p(), ctypes.c_uint32()
+    predict.MXNDListCreate(data, len(data), ctypes.byref(handle), ctypes.byref(count))
+    arrays: dict[str, np.ndarray] = {}
+    for i in range(count.value):
+        name, elements = ctypes.c_char_p(), ctypes.POINTER(ctypes.c_float)()
+        extents, rank = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_uint32()
+        predict.MXNDListGet(handle, i, *map(ctypes.byref, (name, elements, extents, rank)))
+        shape = tuple(extents[: rank.value])
+        arrays[(name.value or b"").decode(errors="replace")] = np.ctypeslib.as_array(elements, shape).copy()
+    predict.MXNDListFree(handle)
+    return arrays
+
+
+def test_lists_of_arrays(predict: Predict, tmp_path: Path) -> None:
+    expected = {"mean": np.arange(24, dtype=np.float32).reshape(2, 3, 4), "std": np.ones(3, np.float32)}
+    path = tmp_path / "mean.nd"
+    mx.nd.save(str(path), {name: mx.nd.array(array) for name, array in expected.items()})
+    found = read_list(predict, path.read_bytes())
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+    assert read_list(predict, (FIXTURES / "legacy_ndarray.v0").read_bytes())
+    mx.nd.save(str(path), [mx.nd.array([1, 2], dtype="int32")])
+    with pytest.raises(RuntimeError, match="sparse or not float32"):
+        read_list(predict, path.read_bytes())
+
+
+def test_damaged_lists_are_refused(predict: Predict, tmp_path: Path) -> None:
+    path = tmp_path / "mean.nd"
+    mx.nd.save(str(path), {"mean": mx.nd.ones((2, 3)), "std": mx.nd.ones(3)})
+    data = path.read_bytes()
+    for end in range(len(data)):
+        with pytest.raises(RuntimeError, match="damaged"):
+            read_list(predict, data[:end])
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        changed = bytearray(data)
+        for place in random.integers(0, len(data), 3):
+            changed[place] = random.choice([0, 1, 127, 128, 255, int(random.integers(256))])
+        with suppress(RuntimeError, ValueError):
+            read_list(predict, bytes(changed))
 
 
 def test_the_option_is_for_libraries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,10 @@ from ...runtime.host.native_objects import SOURCES
 from .header import FUNCTIONS
 from .tables import MODEL, PREDICT
 
-_SOURCES = {"model": ("pool.h", "model.h", "pool.c", "instance.h", "model.c"), "predict": ("predict.h", "predict.c")}
+_SOURCES = {
+    "model": ("pool.h", "model.h", "pool.c", "instance.h", "model.c"),
+    "predict": ("predict_error.h", "lists.h", "predict.h", "predict.c"),
+}
 _OWN_INCLUDE = re.compile(r'^#include "\w+\.h"\n', re.MULTILINE)
 _OTHER_NAMES = ("mxf_open", "mxf_run", "mxf_resize", "mxf_stop", "mxf_threads")
 

@@ -15,7 +15,7 @@ FUNCTIONS = ("create", "destroy", "set", "shape", "bind", "seed", "run", "inputs
 PREDICT_FUNCTIONS = (
     *("MXGetLastError", "MXPredCreate", "MXPredCreateEx", "MXPredCreatePartialOut", "MXPredCreateMultiThread"),
     *("MXPredReshape", "MXPredSetInput", "MXPredForward", "MXPredPartialForward", "MXPredGetOutputShape"),
-    *("MXPredGetOutputType", "MXPredGetOutput", "MXPredFree"),
+    *("MXPredGetOutputType", "MXPredGetOutput", "MXPredFree", "MXNDListCreate", "MXNDListGet", "MXNDListFree"),
 )
 """The functions of MXNet's C predict API that libraries can have."""
 

@@ -6,16 +6,9 @@
 
    The functions return 0, or -1 with a text for MXGetLastError, which each thread has for itself. */
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "lists.h"
 #include "predict.h"
 
-#define TEXT_BYTES 512
 #define CPU 1
 #define CPU_PINNED 3
 
@@ -35,37 +28,6 @@ static const char *const dtypes[] = {
 };
 
 /* ---------------------------------------------------------------- errors */
-
-static pthread_key_t text_key;
-static pthread_once_t text_once = PTHREAD_ONCE_INIT;
-static bool has_text;
-
-static void make_key(void)
-{
-    has_text = pthread_key_create(&text_key, free) == 0;
-}
-
-static char *own_text(void)
-{
-    pthread_once(&text_once, make_key);
-    char *text = has_text ? pthread_getspecific(text_key) : NULL;
-    if (text == NULL && has_text) {
-        text = calloc(1, TEXT_BYTES);
-        pthread_setspecific(text_key, text);
-    }
-    return text;
-}
-
-static int fail(const char *format, ...)
-{
-    char *text = own_text();
-    va_list arguments;
-    va_start(arguments, format);
-    if (text != NULL)
-        vsnprintf(text, TEXT_BYTES, format, arguments);
-    va_end(arguments);
-    return -1;
-}
 
 static int fail_as(const mxf_context *context)
 {

@@ -52,7 +52,7 @@ MODEL_LIBRARY = {
     *("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_once", "pthread_key_create"),
     *("pthread_getspecific", "pthread_setspecific", "sched_getaffinity", "__sched_cpucount", "mmap", "munmap"),
     *("fopen", "fclose", "__isoc99_fscanf", "snprintf", "vsnprintf"),
-    *("memcmp", "memcpy", "memset", "strcmp", "strncmp", "strlen", "getauxval", "calloc", "free"),
+    *("malloc", "memcmp", "memcpy", "memset", "strcmp", "strncmp", "strlen", "getauxval", "calloc", "free"),
 }
 PYTHON = {"PyLong_AsVoidPtr", "PyErr_Occurred", "PyErr_SetString", "PyErr_BadArgument", "Py_IncRef"}
 PUBLIC = {"mxf_open", "mxf_run", "mxf_resize", "mxf_stop", "mxf_threads", *layout.KERNELS}
