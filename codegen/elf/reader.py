@@ -40,7 +40,8 @@ _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL, _INIT_ARRAY = 2, 3, 4, 8, 9, 14
 _WRITE, _ALLOC, _EXEC, _MERGEABLE, _THREAD_LOCAL = 1, 2, 4, 0x10, 0x400
 _UNDEFINED, _ABSOLUTE = 0, 0xFFF1
 _LOCAL, _WEAK = 0, 2
-_LARGEST_SECTION = 1 << 30
+LARGEST_SECTION = 1 << 30
+"""The most bytes of a section of an object."""
 _LARGEST_ALIGNMENT = 1 << 16
 
 Column = np.ndarray[Any, np.dtype[np.integer]]
@@ -213,7 +214,7 @@ def _is_loaded(row: np.void, name: str) -> bool:
 
 def _section(data: bytes, row: np.void, name: str) -> Section:
     size, align = int(row["size"]), max(int(row["align"]), 1)
-    if size > _LARGEST_SECTION:
+    if size > LARGEST_SECTION:
         raise LinkError(f"section {name!r} has an invalid size of {size} bytes")
     if align & (align - 1) or align > _LARGEST_ALIGNMENT:
         raise LinkError(f"section {name!r} has an invalid alignment of {align}")

@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from ...codegen.elf.merge import link_object
+from ...codegen.elf.reader import LARGEST_SECTION
 from ...codegen.elf.relocations import Architecture, architecture_of
 from ...codegen.elf.shared import Buffer, shared_library
 from ...codegen.elf.writer import CONSTANTS, ObjectWriter
+from ...runtime.atomic import write_atomically
 from ...runtime.compiled_folder import CompiledFolderError
 from ...runtime.host.loader import resolve_libc
 from ...runtime.host.native_objects import MODEL as MODEL_CODE
 from ...runtime.host.native_objects import POOL, SOURCES, native_object
 from ...runtime.host.native_objects import PREDICT as PREDICT_CODE
+from ..errors import ToolError
 from .c_source import c_source, kernel_names
 from .data import ObjectData
 from .header import FUNCTIONS, PREDICT_FUNCTIONS, c_header, c_name, cmake, cpp_header
@@ -36,8 +39,8 @@ PUBLIC_HEADER = "mxforge.h"
 
 
 def write_library(folder: Path, model: LibraryModel, machine: Mapping[str, Any], emit: str) -> int:
-    """Write the files into a folder for a machine that `HostDevice.requirements` describes. Returns the
-    bytes of the library."""
+    """Write the files into a folder, for a machine that `HostDevice.requirements` describes. Returns the bytes of the
+    library. ToolError for weights that an object cannot hold."""
     name = c_name(model.name)
     files = _EMITTERS[emit](name, model, machine)
     texts = {
@@ -49,8 +52,7 @@ def write_library(folder: Path, model: LibraryModel, machine: Mapping[str, Any],
     folder.mkdir(parents=True, exist_ok=True)
     files |= {file: [text.encode()] for file, text in texts.items()}
     for file, parts in files.items():
-        with (folder / file).open("wb") as opened:
-            opened.writelines(parts)
+        write_atomically(folder / file, parts)  # programs that use the old library keep it
     return sum(len(part) for file, parts in files.items() if file not in texts for part in parts)
 
 
@@ -120,6 +122,8 @@ def _tables(model: LibraryModel, machine: Mapping[str, Any]) -> list[bytes]:
 
 
 def _memory_object(model: LibraryModel, architecture: Architecture) -> bytes:
+    if len(model.memory) > LARGEST_SECTION:
+        raise ToolError(f"{model.name} has {len(model.memory)} bytes of weights, too many for an object: use shared")
     writer = ObjectWriter(architecture)
     writer.define(MEMORY.symbol, CONSTANTS, writer.add(CONSTANTS, model.memory.data), len(model.memory))
     return writer.finish()
