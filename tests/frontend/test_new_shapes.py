@@ -191,3 +191,22 @@ def test_a_program_from_the_disk_cache_contains_its_code() -> None:
     second = text.format(rows=20).replace("20 + 1", "33")
     again = subprocess.run([sys.executable, "-c", second], capture_output=True, text=True, check=True)
     assert again.stdout.splitlines() == ["100.0 20.0", "False"]
+
+
+def _correlation(n: int) -> nd.NDArray:
+    x = nd.ones((1, 4, n, n + 1))
+    return nd.Correlation(x, x, kernel_size=1, max_displacement=2, stride1=1, stride2=1, pad_size=2)
+
+
+def _proposal(n: int) -> nd.NDArray:
+    scores, moves = nd.ones((1, 24, n, n + 1)), nd.zeros((1, 48, n, n + 1))
+    return nd.contrib.Proposal(scores, moves, nd.array([[16 * n, 16 * n, 1]]), rpn_post_nms_top_n=9)
+
+
+@pytest.mark.parametrize("call", [_correlation, _proposal])
+def test_positions_of_cells_are_computed_by_the_program(call: Callable[[int], nd.NDArray]) -> None:
+    for n in (4, 6):
+        call(n).wait_to_read()
+    modules = statistics.modules
+    call(9).wait_to_read()
+    assert statistics.modules == modules

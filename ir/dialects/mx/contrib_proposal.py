@@ -82,7 +82,7 @@ class _Proposals(Operator):
         score = b.reshape(b.transpose(foreground, (0, 2, 3, 1)), (batch, height * width * kinds))
         split = b.reshape(moves, (batch, kinds, 4, height, width))
         rows = b.reshape(b.transpose(split, (0, 3, 4, 1, 2)), (batch, height * width * kinds, 4))
-        anchors = b.constant(self._anchors(height, width), scores.type.dtype)
+        anchors = b.cast(self._anchors(b, height, width), scores.type.dtype)
         boxes = self._moved(b, b.broadcast_to(anchors, rows.type.shape), rows, info)
         boxes, score = self._filtered(b, boxes, score, info, (height, width))
         return self._best(b, columns(b, [*boxes, score]))
@@ -97,8 +97,8 @@ class _Proposals(Operator):
             shapes = f"{moves.type.shape} and {info.type.shape}"
             raise ValueError(f"bbox_pred and im_info should be {expected}, got {shapes}")
 
-    def _anchors(self, height: int, width: int) -> np.ndarray:
-        """Boxes of every ratio and scale around each cell: (height * width * kinds, 4)."""
+    def _anchors(self, b: MxBuilder, height: int, width: int) -> Value:
+        """Boxes of every ratio and scale around each cell: (height * width * kinds, 4), float32."""
         stride = self.feature_stride
         center, area = (stride - 1) / 2, stride * stride
         base: list[tuple[float, float, float, float]] = []
@@ -108,9 +108,12 @@ class _Proposals(Operator):
             for scale in self.scales:
                 half_x, half_y = (across * scale - 1) / 2, (down * scale - 1) / 2
                 base.append((center - half_x, center - half_y, center + half_x, center + half_y))
-        y, x = np.mgrid[:height, :width] * stride
-        shifts = np.stack([x, y, x, y], -1)[:, :, None]
-        return (np.array(base) + shifts).reshape(-1, 4)
+        shape = height, width, len(base), 4
+        boxes = b.broadcast(b.constant(np.array(base), DType.F32), shape, (2, 3))
+        for axis, ends in ((1, (1, 0, 1, 0)), (0, (0, 1, 0, 1))):  # left and right move along x, top and bottom along y
+            moved = b.broadcast(b.constant(np.array(ends) * stride, DType.F32), shape, (3,))
+            boxes = b.add(boxes, b.mul(b.iota(shape, DType.F32, axis), moved))
+        return b.reshape(boxes, (height * width * len(base), 4))
 
     def _moved(self, b: MxBuilder, anchors: Value, moves: Value, info: Value) -> Corners:
         """The predicted boxes, clipped to the image."""
@@ -140,9 +143,9 @@ class _Proposals(Operator):
         """Enlarges boxes that are too small. Sets the score to -1 for them and for cells past the image's end."""
         height, width = size
         kinds = score.type.shape[1] // (height * width)
-        cells = np.stack([np.repeat(v.ravel(), kinds) for v in np.mgrid[:height, :width]])
         for axis in range(2):
-            cell = b.broadcast_to(b.constant(cells[axis], score.type.dtype), score.type.shape)
+            cells = b.iota((height, width, kinds), score.type.dtype, axis)
+            cell = b.broadcast_to(b.reshape(cells, score.type.shape[1:]), score.type.shape)
             real = b.floor(b.div(self._info(b, info, axis, score), self.feature_stride))
             score = b.select(b.lt(cell, real), score, b.full_like(score, -1))
         least = b.mul(self._info(b, info, 2, score), self.rpn_min_size)

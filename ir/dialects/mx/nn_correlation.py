@@ -9,6 +9,7 @@ import numpy as np
 
 from ...graph import Value
 from ...scalar import ReduceOp
+from ...types import DType
 from .operator import Operator, operator
 from .parameters import Bool, Natural
 
@@ -67,7 +68,9 @@ class Correlation(Operator):
         still = b.slice(first, (0, begin, begin, 0), (batch, begin + height, begin + width, channels))
         reach = self.max_displacement // self.stride2
         moves = np.arange(-reach, reach + 1) * self.stride2 + begin
-        aside = b.take(second, b.constant(moves[:, None] + np.arange(width)), 2)  # (N, H, moves, width, C)
+        shape = len(moves), width
+        places = b.add(b.broadcast(b.constant(moves, DType.I32), shape, (0,)), b.iota(shape, DType.I32, 1))
+        aside = b.take(second, places, 2)  # (N, H, moves, width, C)
         correlations = [
             self._compared(b, still, b.slice_axis(aside, 1, move, move + height)) for move in moves.tolist()
         ]
