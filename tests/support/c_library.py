@@ -56,6 +56,7 @@ class Library:
     def __init__(self, folder: Path, model: str) -> None:
         name = c_name(model)
         library = ctypes.CDLL(str(folder / f"lib{name}.so"))
+        self.handle = library._handle
 
         def function(own: str, result: Any, *arguments: Any) -> Any:
             found = library[f"{name}_{own}"]

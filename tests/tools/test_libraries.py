@@ -5,6 +5,7 @@ Most tests load a shared library with ctypes, which needs no C compiler.
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import os
 import shutil
@@ -62,6 +63,13 @@ def compiled(folder: Path, model: Path, *arguments: str) -> Path:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("library") / "net", FIXTURES / "convnet", *SHAPE, "--emit", "shared")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library as source, with the C predict API."""
+    made = tmp_path_factory.mktemp("source") / "net"
+    return compiled(made, FIXTURES / "convnet", *SHAPE, "--emit", "c", "--predict-api")
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +147,18 @@ def test_wrong_calls(model: Model, call: Any, text: str) -> None:
     assert model.library.get(model.context, b"nothing") is not True
     assert model(images(4))[0].shape[0] == 4
     assert model.library.error(model.context) == ""
+
+
+def test_a_library_can_be_unloaded(folder: Path, reference: Any, tmp_path: Path) -> None:
+    shutil.copy(folder / "libconvnet.so", tmp_path)
+    for _ in range(3):
+        loaded = Library(tmp_path, "convnet")
+        assert str(tmp_path) in Path("/proc/self/maps").read_text()
+        own = Model(loaded)
+        np.testing.assert_array_equal(own(images(4))[0], reference(images(4))[0])
+        own.close()
+        _ctypes.dlclose(loaded.handle)
+        assert str(tmp_path) not in Path("/proc/self/maps").read_text()
 
 
 def test_wrong_options(library: Library) -> None:
@@ -481,20 +501,18 @@ int main()
 
 
 @pytest.mark.parametrize("emitted", ["shared", "object", "c", "c++"])
-def test_programs(emitted: str, folder: Path, reference: Any, tmp_path: Path) -> None:
+def test_programs(emitted: str, folder: Path, source: Path, reference: Any, tmp_path: Path) -> None:
     compiler = shutil.which("g++" if emitted == "c++" else "gcc")
     if compiler is None:
         pytest.skip("gcc is missing")
-    made = tmp_path / "net"
-    if emitted in ("object", "c"):
+    made = {"c": source, "object": tmp_path / "net"}.get(emitted, folder)
+    if emitted == "object":
         compiled(made, FIXTURES / "convnet", *SHAPE, "--emit", emitted, "--predict-api")
-    else:
-        made = folder
     x = (np.arange(4 * 3 * 32 * 32, dtype=np.float32) / 4096).reshape(4, 3, 32, 32)
     (expected,) = reference(x)
     name = reference.output_names[0]
-    source = tmp_path / ("main.cpp" if emitted == "c++" else "main.c")
-    source.write_text(PROGRAM_CPP.replace("NAME", f'"{name}"') if emitted == "c++" else PROGRAM)
+    program = tmp_path / ("main.cpp" if emitted == "c++" else "main.c")
+    program.write_text(PROGRAM_CPP.replace("NAME", f'"{name}"') if emitted == "c++" else PROGRAM)
     files: dict[str, list[str | Path]] = {
         "object": [made / "convnet.o"],
         "c": [made / "convnet.c", made / "convnet_predict.c", made / "convnet_code.o"],
@@ -503,11 +521,82 @@ def test_programs(emitted: str, folder: Path, reference: Any, tmp_path: Path) ->
     standard = "-std=c++11" if emitted == "c++" else "-std=c11"
     warnings = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
     options = [standard, "-O1", *warnings, "-I", made, "-pthread", "-o", tmp_path / "run"]
-    command = [compiler, *options, source, *linked, "-lm"]
+    command = [compiler, *options, program, *linked, "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = subprocess.run([tmp_path / "run"], capture_output=True, check=True).stdout
     np.testing.assert_array_equal(np.frombuffer(found, np.float32).reshape(expected.shape), expected)
+
+
+STRESS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include "convnet.h"
+
+static float x[6 * 3 * 32 * 32], expected[10];
+static convnet_context *shared;
+
+static void *work(void *number)
+{
+    for (long i = (long)number; i < (long)number + 12; i++) {
+        mxf_options options = MXF_OPTIONS;
+        options.threads = (int32_t)(i % 3);
+        convnet_context *own = convnet_create(&options);
+        int64_t shape[] = {1 + i % 6, 3, 32, 32};
+        size_t bytes = (size_t)shape[0] * 3 * 32 * 32 * sizeof *x;
+        if (!own || convnet_shape(own, "data", shape, 4) || convnet_set(own, "data", x, bytes) || convnet_run(own))
+            return (void *)convnet_error(own);
+        const mxf_tensor *y = convnet_outputs(own, NULL);
+        if (i % 6 == 3 && memcmp(y->data, expected, sizeof expected))
+            return "other results";
+        convnet_destroy(own);
+        mxf_status status = convnet_run(shared);
+        if (status != MXF_OK && status != MXF_BUSY)
+            return "another status";
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    for (int i = 0; i < 6 * 3 * 32 * 32; i++)
+        x[i] = (float)(i % 97) / 97;
+    shared = convnet_create(NULL);
+    convnet_set(shared, "data", x, 4 * 3 * 32 * 32 * 4);
+    convnet_run(shared);
+    memcpy(expected, convnet_outputs(shared, NULL)->data, sizeof expected);
+    pthread_t threads[5];
+    const char *problem = NULL;
+    for (long i = 0; i < 5; i++)
+        pthread_create(threads + i, NULL, work, (void *)i);
+    for (int i = 0; i < 5; i++) {
+        void *text;
+        pthread_join(threads[i], &text);
+        problem = text ? text : problem;
+    }
+    convnet_destroy(shared);
+    puts(problem ? problem : "done");
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_contexts_have_no_data_race_and_no_wrong_access(sanitizer: str, source: Path, tmp_path: Path) -> None:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("gcc is missing")
+    (tmp_path / "empty.c").write_text("int main(void) { return 0; }\n")
+    flags = (f"-fsanitize={sanitizer}", "-O1", "-g")
+    for command in ([compiler, *flags, tmp_path / "empty.c", "-o", tmp_path / "empty"], [tmp_path / "empty"]):
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip(f"gcc's sanitizer {sanitizer} does not work here")
+    (tmp_path / "main.c").write_text(STRESS)
+    files = [tmp_path / "main.c", source / "convnet.c", source / "convnet_code.o"]
+    subprocess.run([compiler, *flags, "-I", source, *files, "-pthread", "-lm", "-o", tmp_path / "run"], check=True)
+    done = subprocess.run([tmp_path / "run"], capture_output=True, text=True, check=False, timeout=300)
+    assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
 
 
 def test_the_program_of_the_page(tmp_path: Path) -> None:
