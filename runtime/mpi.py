@@ -29,10 +29,12 @@ Array = np.ndarray[Any, Any]
 
 _STARTED = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "MPI_LOCALRANKID")
 """Variables that launchers of MPI set for each process."""
+_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+"""Variables that launchers set to the number of processes."""
 _PIECE = 64 << 20
 """Bytes that one operation of MPI moves at most; its counts have 31 bits."""
-_SPINS, _PAUSE = 2000, 5e-5
-"""Tests of a request before the pauses between them begin, and a pause in seconds."""
+_SPINS, _PAUSE, _TESTS = 2000, 5e-5, 8
+"""Tests of a request before pauses begin, a pause in seconds, and the tests between two pauses: each makes progress."""
 _LOOK, _GRACE = 0.05, 2.0
 """Seconds between looks for processes that ended, and those in which what one sent before it ended arrives."""
 _DRAIN = 0.2
@@ -79,11 +81,24 @@ def _library() -> Any:
         raise CommunicationError(
             f"a launcher of MPI started this process, but mpi4py cannot be used: {reason}; pip install 'mxforge[mpi]'"
         ) from error
+    _require_size(MPI)
     if MPI.COMM_WORLD.size == 1:
         sys.excepthook, threading.excepthook = hooks
     else:
         _ended.of_runner, MPI._set_abort_status = MPI._set_abort_status, _end_at_exit
     return MPI
+
+
+def _require_size(mpi: Any) -> None:
+    """CommunicationError if the launcher is that of another MPI, for which each process is alone."""
+    size = mpi.COMM_WORLD.size
+    started = next((int(os.environ[name]) for name in _SIZES if name in os.environ), size)
+    if size != started:
+        library = mpi.Get_library_version().split("\n")[0].strip("\0 ")
+        raise CommunicationError(
+            f"the launcher started {started} processes, but {size} for the MPI that mpi4py uses ({library}): use the "
+            "mpiexec of this MPI, or set MPI4PY_LIBMPI to the library of the launcher's"
+        )
 
 
 def _end(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
@@ -207,7 +222,7 @@ class _Process:
         seconds = settings().communication_seconds
         begin = look = time.monotonic()
         deadline, ended = begin + seconds, None
-        while not request.Test():
+        while not any(request.Test() for _ in range(_TESTS)):
             time.sleep(_PAUSE)
             now = time.monotonic()
             if now > look and ended is None:

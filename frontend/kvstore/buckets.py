@@ -17,18 +17,31 @@ _BUCKET = 4 << 20
 """Bytes of small arrays that are exchanged at once."""
 
 
-def buckets_of(arrays: Mapping[Key, NDArray]) -> Iterator[list[Key]]:
-    """The keys in groups of arrays of one dtype that are exchanged at once, of at most `_BUCKET` bytes or one array."""
+_LAST = 1 << 20
+"""Bytes of the bucket that is final last: no computation hides its exchange."""
+
+
+def buckets_by_order(arrays: Mapping[Key, NDArray]) -> list[list[Key]]:
+    """The keys of arrays that become final in this order, in groups of arrays of one dtype, in the order in which the
+    groups become final."""
+    position = {k: i for i, k in enumerate(arrays)}
+    backwards = buckets_of(dict(reversed(list(arrays.items()))), min(_LAST, _BUCKET))
+    return sorted((bucket[::-1] for bucket in backwards), key=lambda bucket: position[bucket[-1]])
+
+
+def buckets_of(arrays: Mapping[Key, NDArray], first: int | None = None) -> Iterator[list[Key]]:
+    """The keys in groups of arrays of one dtype that are exchanged at once, of at most `_BUCKET` bytes or one array.
+    The first group of a dtype has at most `first` bytes."""
     for dtype in dict.fromkeys(array.dtype for array in arrays.values()):
         names: list[Key] = []
-        nbytes = 0
+        nbytes, most = 0, first or _BUCKET
         for k, array in arrays.items():
             if array.dtype != dtype:
                 continue
             size = array.size * np.dtype(dtype).itemsize
-            if names and nbytes + size > _BUCKET:
+            if names and nbytes + size > most:
                 yield names
-                names, nbytes = [], 0
+                names, nbytes, most = [], 0, _BUCKET
             names.append(k)
             nbytes += size
         if names:

@@ -19,7 +19,7 @@ from ...runtime.writes import Watch
 from ..base import MXNetError
 from ..ndarray import NDArray, empty
 from ..ndarray.tape import Variable
-from .buckets import Key, buckets_of, divided, joined
+from .buckets import Key, buckets_by_order, divided, joined
 
 Array = np.ndarray[Any, Any]
 Agree = Callable[[Sequence[bool]], Sequence[bool]]
@@ -112,7 +112,7 @@ class OverlappedSums:
         order = sorted(reversed(range(len(keys))), key=final.__getitem__)
         order = self._workers.broadcast(np.array(order, np.int64)).tolist()
         arrays = {keys[i]: self._variables[keys[i]].array for i in order}
-        self._keys = list(buckets_of(arrays))
+        self._keys = buckets_by_order(arrays)
         self.buckets = tuple(tuple(self._variables[k] for k in bucket) for bucket in self._keys)
         self.buffers = [_buffer(bucket) for bucket in self.buckets]
         self._watch = Watch(array._storage for array in arrays.values())

@@ -115,6 +115,15 @@ def test_buckets_have_the_order_in_which_gradients_are_final() -> None:
     assert [name.removeprefix("net_dense")[0] for name in order] == list("221100")
 
 
+def test_buckets_of_several_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have the order in which their last arrays are final, and the last one of a dtype is small."""
+    monkeypatch.setattr(buckets, "_BUCKET", 40)
+    monkeypatch.setattr(buckets, "_LAST", 16)
+    arrays: dict[int | str, Any] = {k: nd.zeros((4,), dtype="float16") for k in range(4)}
+    arrays |= {k: nd.zeros((4,)) for k in range(4, 10)} | {10: nd.zeros((2,), dtype="float16")}
+    assert buckets.buckets_by_order(arrays) == [[0, 1, 2], [4], [5, 6], [7, 8], [9], [3, 10]]
+
+
 def test_changed_gradients_are_summed_again() -> None:
     """One worker changes a gradient before the step: all sum again, and after two such steps no sum begins early."""
 

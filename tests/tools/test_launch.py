@@ -239,6 +239,50 @@ def test_a_failure_at_a_random_moment_ends_the_job(kind: signal.Signals) -> None
     assert not problems, moment
 
 
+def test_a_launcher_of_another_mpi_is_an_error() -> None:
+    program = "import mxforge as mx; mx.kv.create('dist_sync')"
+    environment = {**os.environ, "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert "the launcher started 2 processes, but 1 for the MPI that mpi4py uses" in done.stderr
+    assert done.returncode == 1
+
+
+MODULE = """
+import sys
+import mxnet as mx
+import numpy as np
+
+store = mx.kv.create("dist_sync")
+rank, size = store.rank, store.num_workers
+data = np.random.RandomState(0).rand(24, 5).astype("float32")
+labels = (data.sum(1) * 3 % 3).astype("int")
+order = np.concatenate([np.arange(24).reshape(3, 8)[:, rank * 8 // size : (rank + 1) * 8 // size].ravel()])
+batches = mx.io.NDArrayIter(data[order], labels[order], 8 // size)
+x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="first")
+x = mx.sym.FullyConnected(mx.sym.Activation(x, act_type="relu"), num_hidden=3, name="second")
+module = mx.mod.Module(mx.sym.SoftmaxOutput(x, name="softmax"))
+mx.random.seed(7 + rank)
+sgd = {"learning_rate": 0.5, "momentum": 0.9}
+module.fit(batches, num_epoch=2, kvstore=store, optimizer="sgd", optimizer_params=sgd, initializer=mx.init.Xavier())
+values = module.get_params()[0]
+np.savez(f"{sys.argv[1]}-{size}-{rank}.npz", **{name: value.asnumpy() for name, value in values.items()})
+"""
+
+
+def test_a_module_trains_on_two_processes_as_on_one(tmp_path: Path) -> None:
+    program = tmp_path / "module.py"
+    program.write_text(MODULE)
+    for workers in (1, 2):
+        done = started("-n", workers, program, tmp_path / "values")
+        assert done.returncode == 0, done.stderr
+    alone, first, second = (np.load(tmp_path / f"values-{name}.npz") for name in ("1-0", "2-0", "2-1"))
+    for name in alone.files:
+        assert first[name].tobytes() == second[name].tobytes()
+        np.testing.assert_allclose(first[name], alone[name], rtol=0, atol=1e-6)
+
+
 UNEVEN = """
 import sys
 import mxnet as mx
