@@ -1,8 +1,8 @@
 """Vector math for kernels: `call_math(f, "exp", x)` emits a function into the module once and calls it.
 
 A function is `define internal @vm.NAME.vW(...) alwaysinline` over W lanes (`@vm64.NAME.vW` for doubles). Float32
-functions are polynomials with documented error bounds; float64 functions call libm for each lane. Callers convert half
-and bfloat values to float32 (`f.convert`).
+functions are polynomials with documented error bounds, and so are exponentials and logarithms of float64, whose other
+functions call libm for each lane. Callers convert half and bfloat values to float32 (`f.convert`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Float64 math: calls libm's functions once per lane, and composes from them the few functions that libm lacks.
+"""Float64 math: exponentials and logarithms over all lanes (`vmath_double_elementary.py`), and libm's functions lane by
+lane.
 
-The loader resolves the names (`exp`, `tgamma`, ...) in the C library. The code is simple rather than fast, because deep
-learning programs compute in float32.
+The loader resolves the names (`erf`, `tgamma`, ...) in the C library.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from . import vmath_double_elementary as elementary
 from .arithmetic import Value
 from .emitter import FunctionBuilder
 from .types import F64
@@ -49,15 +50,6 @@ def _rsqrt(f: FunctionBuilder, x: Value) -> Value:
     return 1.0 / f.sqrt(x)
 
 
-def _sigmoid(f: FunctionBuilder, x: Value) -> Value:
-    e = per_lane(f, "exp", -f.abs(x))
-    return f.select(f.cmp("lt", x, 0.0), e, 1.0) / (e + 1.0)
-
-
-def _softplus(f: FunctionBuilder, x: Value) -> Value:
-    return f.max(x, 0.0) + per_lane(f, "log1p", per_lane(f, "exp", -f.abs(x)))
-
-
 def _mod(f: FunctionBuilder, x: Value, y: Value) -> Value:
     return mod_signs(f, x, y, per_lane(f, "fmod", x, y))
 
@@ -67,7 +59,7 @@ def _erfinv(f: FunctionBuilder, x: Value) -> Value:
     tail, where it is exact.
     """
     a = f.abs(x)
-    logarithm = per_lane(f, "log", (1.0 - a) * (a + 1.0))
+    logarithm = elementary.log(f, (1.0 - a) * (a + 1.0))
     k = 0.147
     half = logarithm * 0.5 + 2.0 / (math.pi * k)
     y = f.sqrt(f.sqrt(half * half - logarithm * (1.0 / k)) - half)
@@ -76,7 +68,7 @@ def _erfinv(f: FunctionBuilder, x: Value) -> Value:
         central = per_lane(f, "erf", y) - a
         tail = (1.0 - a) - per_lane(f, "erfc", y)
         error = f.select(f.cmp("lt", a, 0.5), central, tail)
-        slope = per_lane(f, "exp", -(y * y)) * (2.0 / math.sqrt(math.pi))
+        slope = elementary.exp(f, -(y * y)) * (2.0 / math.sqrt(math.pi))
         step = error / slope
         y = y - step / f.fma(y, step, 1.0)
     y = f.select(f.cmp("lt", a, 1.0), y, f.select(f.cmp("eq", a, 1.0), a * INFINITY, NAN))
@@ -88,8 +80,8 @@ _LIBM_NAMES = {
     **{
         name: name
         for name in (
-            *("exp", "log", "tanh", "erf", "expm1", "log1p", "sin", "cos", "pow", "exp2", "log2", "log10", "cbrt"),
-            *("sinh", "cosh", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh", "lgamma", "atan2", "hypot"),
+            *("erf", "sin", "cos", "pow", "cbrt", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh"),
+            *("lgamma", "atan2", "hypot"),
         )
     },
 }
@@ -102,8 +94,13 @@ DOUBLE_FUNCTIONS: dict[str, DoubleFunction] = {
     "rint": _rounding("roundeven"),
     "round": round,
     "rsqrt": _rsqrt,
-    "sigmoid": _sigmoid,
-    "softplus": _softplus,
+    **{
+        name: getattr(elementary, name)
+        for name in (
+            *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p"),
+            *("sinh", "cosh", "tanh", "sigmoid", "softplus"),
+        )
+    },
     "mod": _mod,
     "erfinv": _erfinv,
 }

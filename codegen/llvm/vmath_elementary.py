@@ -171,7 +171,7 @@ def _log_core(f: FunctionBuilder, y: Value, i: Value) -> Value:
     return f.fma(i, K.LN2[0], f.fma(p, y * y, y))
 
 
-def _log_edges(f: FunctionBuilder, result: Value, x: Value, pole: float) -> Value:
+def log_edges(f: FunctionBuilder, result: Value, x: Value, pole: float) -> Value:
     """x if it is infinity or NaN; -infinity at the pole; NaN left of it."""
     result = f.select(f.cmp("lt", x, INFINITY), result, x)
     outside = f.select(f.cmp("eq", x, pole), f.const(x.type, -INFINITY), NAN)
@@ -189,21 +189,21 @@ def _mantissa(f: FunctionBuilder, x: Value) -> tuple[Value, Value]:
 
 def log(f: FunctionBuilder, x: Value) -> Value:
     y, i = _mantissa(f, x)
-    return _log_edges(f, _log_core(f, y, i), x, 0.0)
+    return log_edges(f, _log_core(f, y, i), x, 0.0)
 
 
 def log2(f: FunctionBuilder, x: Value) -> Value:
     y, i = _mantissa(f, x)
     high, low = split(_LOG2E)
     rest = f.fma(y, low, _log_tail(f, y) * _LOG2E)
-    return _log_edges(f, f.fma(y, high, rest) + i, x, 0.0)
+    return log_edges(f, f.fma(y, high, rest) + i, x, 0.0)
 
 
 def log10(f: FunctionBuilder, x: Value) -> Value:
     y, i = _mantissa(f, x)
     (high, low), (unit, unit_low) = split(_LOG10E), split(_LOG10_2)
     rest = f.fma(i, unit_low, f.fma(y, low, _log_tail(f, y) * _LOG10E))
-    return _log_edges(f, f.fma(i, unit, f.fma(y, high, rest)), x, 0.0)
+    return log_edges(f, f.fma(i, unit, f.fma(y, high, rest)), x, 0.0)
 
 
 def log1p(f: FunctionBuilder, x: Value) -> Value:
@@ -212,7 +212,7 @@ def log1p(f: FunctionBuilder, x: Value) -> Value:
     y = f.bitcast(f.bitcast(x, "i32") - e, "float") + f.fma(quarter, 0.25, -1.0)
     result = _log_core(f, y, f.cast("sitofp", e, "float") * 2.0**-23)
     result = f.select(f.cmp("lt", f.abs(x), 2.0**-25), x, result)  # scaling the exponent requires a normal x
-    return _log_edges(f, result, x, -1.0)
+    return log_edges(f, result, x, -1.0)
 
 
 def asinh(f: FunctionBuilder, x: Value) -> Value:

@@ -224,6 +224,7 @@ def test_lane_counts_agree(library: MathLibrary, lanes: int) -> None:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="runs AVX2 code")
 def test_instruction_sets_agree(library: MathLibrary) -> None:
     expect_the_same_results(library, MathLibrary(8, target=AVX2))
+    expect_the_same_results(MathLibrary(8, "double"), MathLibrary(4, "double", target=AVX2))
 
 
 def expect_the_same_results(library: MathLibrary, other: MathLibrary) -> None:
@@ -244,6 +245,32 @@ def test_doubles(lanes: int) -> None:
         exact = EXACT[name](*operands)
         floor = 1e-14 if name == "lgamma" else 1e-300  # C libraries differ near lgamma's negative zeros
         np.testing.assert_allclose(library(name, *operands), exact, rtol=2e-13, atol=floor, err_msg=name)
+
+
+EXTENDED = {
+    **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p")},
+    **{name: getattr(np, name) for name in ("sinh", "cosh", "tanh")},
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "softplus": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-abs(x))),
+}
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="long double has no more bits than double here")
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_doubles_in_ulp(lanes: int) -> None:
+    library, rng = MathLibrary(lanes, "double"), np.random.default_rng(7)
+    x = np.concatenate([rng.normal(size=4000), rng.uniform(-744, 709, 4000), np.exp(rng.uniform(-744, 709, 4000))])
+    x = np.concatenate([x, -x[8000:], 1 + rng.normal(size=2000) * 1e-3, 2.0 ** np.arange(-1074, 1024, 7)])
+    for name, function in EXTENDED.items():
+        exact = function(x.astype(np.longdouble))
+        rounded, got = exact.astype(np.float64), library(name, x)
+        same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+        unit = np.spacing(np.maximum(np.abs(rounded), 2.0**-1022))
+        error = np.where(same, 0, np.abs(got - exact) / unit)
+        worst = int(np.argmax(error))
+        assert error[worst] <= 3, f"{name}({x[worst]!r}) = {got[worst]!r}, not {rounded[worst]!r}"
+        denormal = np.abs(rounded) < 2.0**-1022
+        assert np.abs(got - rounded)[denormal].max(initial=0) <= 2.0**-1073, name
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
