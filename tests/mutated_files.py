@@ -284,15 +284,16 @@ def _mutate_head(data: bytes, rng: Random) -> bytes:
     return data[:skip] + len(head).to_bytes(8, "little") + head + data[end:]
 
 
+ONNX = mutate_bytes, mutated_onnx.mutate_model
 BOTH = (mutate_bytes, mutate_text_of_json, mutate_text_of_json)
 
 
 def formats(folder: Path) -> dict[str, Format]:
     """All formats by name, their samples in `folder`."""
     onnx = {
-        "onnx": Format(tuple(mutated_onnx.samples(folder)), (mutate_bytes,), mutated_onnx.read, (mx.MXNetError,)),
+        "onnx": Format(tuple(mutated_onnx.samples(folder)), ONNX, mutated_onnx.read, (mx.MXNetError,)),
         "nodes": Format(
-            tuple(mutated_onnx.samples(folder)), (mutate_bytes,), mutated_onnx.infer, (mx.MXNetError,), names_file=False
+            tuple(mutated_onnx.samples(folder)), ONNX[1:], mutated_onnx.infer, (mx.MXNetError,), names_file=False
         ),
     }
     return {

@@ -194,7 +194,9 @@ def _model(w: Writer, graph: Graph, names: list[str], parameters: Mapping[str, n
     for value, name in zip(graph.outputs, map(_output_name, names), strict=True):
         written = w.input(value)
         is_named = written == name and written in computed and written not in outputs
-        outputs.append(written if is_named else w.op("Identity", written, hint=name))
+        if not is_named and (name in computed or name in w.initializers):  # an inner tensor has the name
+            w.rename(name)
+        outputs.append(written if is_named else w.op("Identity", w.input(value), hint=name))
     read = _names_read(w.nodes)
     w.initializers = {name: tensor for name, tensor in w.initializers.items() if name in read}
     infos = [w.value_info(w.names[v], v.type) for v in graph.inputs if v.name not in parameters and w.names[v] in read]

@@ -28,8 +28,8 @@ _FEW = 7
 """Shorter axes are not assumed to be shorter still."""
 
 _TRIED = (
-    *(*range(1, 18), 31, 32, 33, 48, 63, 64, 65, 96, 100, 127, 128, 129, 160, 192, 200, 224, 225, 255, 256, 257, 299),
-    *(320, 384, 416, 448, 511, 512, 513, 608, 640, 1000, 1023, 1024, 1025, 2048),
+    *(*range(1, 10), 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 200, 224, 255, 256, 257, 300, 384, 512),
+    *(513, 1000, 1024, 2048),
 )
 """The extents for which decisions must hold, unless the model cannot be computed for them at all."""
 
@@ -133,11 +133,11 @@ class _Search:
         return None
 
     def _assumed(self, groups: Sequence[Group]) -> Iterator[tuple[int, ...]]:
-        """Values to try: large ones, multiples of the known extents, and shorter ones, since an axis can have a largest
-        length. All differ from each other and from the extents of the inputs."""
+        """Values to try: large ones, multiples of the known extents, and much shorter ones, since an axis can have a
+        largest length. All differ from each other and from the extents of the inputs."""
         large = self._distinct(groups, lambda _: _LARGE)
         multiples = self._distinct(groups, lambda g: [g.extent * n for n in _FACTORS])
-        shorter = self._distinct(groups, lambda g: [*filter(_is_prime, range(g.extent - 1, _FEW, -1)), *_LARGE])
+        shorter = self._distinct(groups, lambda g: [*filter(_is_prime, range(g.extent * 3 // 4, _FEW, -1)), *_LARGE])
         yield from dict.fromkeys((large, multiples, shorter))
 
     def _distinct(self, groups: Sequence[Group], values: Callable[[Group], Sequence[int]]) -> tuple[int, ...]:

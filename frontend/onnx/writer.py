@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, reduce
 from itertools import groupby
 from typing import Any
@@ -74,6 +74,22 @@ class Writer:
             name, number = f"{hint}_{number}", number + 1
         self._taken.add(name)
         return name
+
+    def rename(self, name: str) -> None:
+        """Give another name to a constant or a result of a node, so that this one is free."""
+        new = self.fresh(name)
+        if name in self.initializers:
+            self.initializers[new] = self.initializers.pop(name)
+            self.initializers[new].name = new
+        for node in _with_nested(self.nodes):
+            node.name = new if node.name == name else node.name
+            for names in (node.input, node.output):
+                names[:] = [new if n == name else n for n in names]
+            for attribute in node.attribute:
+                for output in attribute.g.output:
+                    output.name = new if output.name == name else output.name
+        self.names = {value: new if n == name else n for value, n in self.names.items()}
+        self._taken.discard(name)
 
     def op(self, op_type: str, *inputs: str, hint: str = "", **attributes: Any) -> str:
         """Add a node of an ONNX operator with one result. Returns its name. An empty input name omits an input."""
@@ -195,6 +211,15 @@ class Writer:
         return onnx_library().helper.make_graph(
             self.nodes, name, list(inputs), list(outputs), list(self.initializers.values())
         )
+
+
+def _with_nested(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Nodes, and those of nested graphs."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _with_nested(attribute.g.node)
 
 
 def unsupported(node: Node, why: str) -> MXNetError:

@@ -163,6 +163,13 @@ def test_names_of_outputs_are_those_of_mxnet(tmp_path: Path) -> None:
     path = mx.onnx.export_model(net, {}, [(1, 4)], onnx_file_path=str(tmp_path / "a.onnx"))
     names = [o.name for o in onnx.load(path).graph.output]
     assert names[:2] == ["act", "parts1"]
+    options = {"state_size": 4, "num_layers": 1, "mode": "lstm", "state_outputs": True}
+    rnn = sym.Group(list(sym.RNN(*map(sym.var, "xphc"), name="rnn", **options)))
+    shapes = [(3, 2, 6), (192,), (1, 2, 4), (1, 2, 4)]
+    path = mx.onnx.export_model(rnn, {}, shapes, onnx_file_path=str(tmp_path / "a.onnx"))
+    assert [o.name for o in onnx.load(path).graph.output] == ["rnn", "rnn1", "rnn2"]
+    arrays = {name: np.ones(shape, np.float32) / 8 for name, shape in zip("xphc", shapes, strict=True)}
+    check(Path(path), rnn, {}, **arrays)
 
 
 def test_operators_have_all_names_of_mxnet() -> None:
