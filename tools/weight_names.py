@@ -1,8 +1,8 @@
 """Matches the weights in a file with the parameters of a model that has other names for them.
 
 Layers are matched in order: each layer of the model takes the first layer of the file that has the same parameters with
-the same shapes. Frameworks list layers in the order in which networks use them, so this is right for networks that
-are built alike; the names are printed, so that a user can check them.
+the same shapes. This is right for networks that are built alike. Two equal layers of parallel branches can be exchanged
+if the file lists them otherwise, so the names are printed: a user has to check them.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ _PLAIN = re.compile(
     r"(?P<layer>.*?)[._]?(?P<role>running_mean|running_var|moving_mean|moving_var|weight|bias|gamma|beta|alpha)"
 )
 _RECURRENT = re.compile(r"(?P<layer>.*?)[._]?(?P<kind>weight|bias)_(?P<side>[ih])h_l(?P<number>\d+)(?P<back>_reverse)?")
+_NUMBERED = re.compile(r"(?P<before>.*?[^\d])(?P<number>\d+)(?P<after>\D*)")
+"""A layer whose name has a number last."""
+
 _UNUSED = re.compile(r"(.*\.)?num_batches_tracked")
 """Counters of PyTorch's normalization, which MXNet does not have."""
 
@@ -48,7 +51,7 @@ def match_names(symbol: Symbol, shapes: Mapping[str, Shape]) -> dict[str, str]:
     same = {name: name for name in shapes if name in wanted}
     left = {name: shape for name, shape in shapes.items() if name not in same and not _UNUSED.fullmatch(name)}
     missing = [name for name in inputs if name not in same and _role(name) is not None]
-    matched = _matched(_layers(missing), wanted, _layers(left), left)
+    matched = _matched(_as_created(_layers(missing)), wanted, _layers(left), left)
     rest = [name for name in missing if name not in matched.values()]
     if rest:
         free = [name for name in left if name not in matched]
@@ -82,6 +85,30 @@ def _fits(shape: Shape, wanted: PartialShape) -> bool:
     if wanted is None:
         return True
     return len(shape) == len(wanted) and all(n is UNKNOWN or n == m for m, n in zip(shape, wanted, strict=True))
+
+
+def _as_created(layers: Layers) -> Layers:
+    """The layers in the order of their creation, as far as their names have numbers.
+
+    A symbol lists the layers of a branch before those of another one by the operands of the sum, while PyTorch lists
+    them as they are created. Gluon numbers layers when it creates them: `stage1_conv0`, `stage1_conv1`, ...
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    for layer in layers:
+        numbered = _NUMBERED.fullmatch(layer)
+        if numbered is not None:
+            alike.setdefault((numbered["before"], numbered["after"]), []).append(layer)
+    sorted_layers = {key: iter(sorted(names, key=_number)) for key, names in alike.items()}
+    order: list[str] = []
+    for layer in layers:
+        numbered = _NUMBERED.fullmatch(layer)
+        order.append(layer if numbered is None else next(sorted_layers[numbered["before"], numbered["after"]]))
+    return {layer: layers[layer] for layer in order}
+
+
+def _number(layer: str) -> int:
+    numbered = _NUMBERED.fullmatch(layer)
+    return int(numbered["number"]) if numbered else 0
 
 
 def _layers(names: Sequence[str] | Mapping[str, Shape]) -> Layers:

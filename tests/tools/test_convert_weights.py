@@ -110,3 +110,38 @@ def test_an_onnx_file_is_converted_to_the_files_of_mxnet(mxforge: Any, symbol: P
         assert done.status == 0, done.err
         results.append(np.load(tmp_path / "y.npy"))
     np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-6)
+
+
+def names_of_torchvision(widths: tuple[int, ...] = (64, 128, 256, 512)) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of torchvision's ResNet-18, in its order."""
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def convolution(name: str, norm: str, out: int, into: int, size: int) -> None:
+        shapes[f"{name}.weight"] = (out, into, size, size)
+        shapes.update({f"{norm}.{role}": (out,) for role in ("weight", "bias", "running_mean", "running_var")})
+        shapes[f"{norm}.num_batches_tracked"] = ()
+
+    convolution("conv1", "bn1", 64, 3, 7)
+    into = 64
+    for i, width in enumerate(widths, 1):
+        for block in range(2):
+            stem = f"layer{i}.{block}"
+            convolution(f"{stem}.conv1", f"{stem}.bn1", width, into, 3)
+            convolution(f"{stem}.conv2", f"{stem}.bn2", width, width, 3)
+            if into != width:
+                convolution(f"{stem}.downsample.0", f"{stem}.downsample.1", width, into, 1)
+            into = width
+    return shapes | {"fc.weight": (1000, 512), "fc.bias": (1000,)}
+
+
+def test_layers_of_parallel_branches_are_matched_as_they_are_created() -> None:
+    """Symbols list the shortcut of a residual block before its other layers, torchvision after them."""
+    net = mx.gluon.model_zoo.vision.resnet18_v1(prefix="net_")
+    names = match_names(net(mx.sym.var("data")), names_of_torchvision())
+    assert names["bn1.running_var"] == "net_batchnorm0_running_var"
+    assert names["layer2.0.bn1.weight"] == "net_stage2_batchnorm0_gamma"
+    assert names["layer2.0.bn2.bias"] == "net_stage2_batchnorm1_beta"
+    assert names["layer2.0.downsample.0.weight"] == "net_stage2_conv2_weight"
+    assert names["layer2.0.downsample.1.running_mean"] == "net_stage2_batchnorm2_running_mean"
+    assert names["layer2.1.bn1.weight"] == "net_stage2_batchnorm3_gamma" and names["fc.weight"] == "net_dense0_weight"
+    assert len(names) == 102
