@@ -162,15 +162,20 @@ class _Process:
         self.size: int = self._group.size
         self.rank: int = self._group.rank
         self._abandoned: list[object] = []
+        self._in_place = mpi.IN_PLACE
+        self._operations = {name: getattr(mpi, kind) for name, kind in _OPERATIONS.items()}
 
     def all_reduce(self, operation: str, values: Array, *, overwrites: bool = False) -> Array:
         narrow = values.dtype == np.float16
         total = values if overwrites and not narrow else np.array(values, np.float32 if narrow else None, order="C")
-        flat, step = total.reshape(-1), max(1, _PIECE // total.itemsize)
-        combine = getattr(self._mpi, _OPERATIONS[operation])
-        for begin in range(0, flat.size, step):
-            piece = flat[begin : begin + step]
-            self._wait(self._group.Iallreduce(self._mpi.IN_PLACE, piece, combine), f"{operation} of values", piece)
+        combine = self._operations[operation]
+        if total.nbytes <= _PIECE:
+            self._wait(self._group.Iallreduce(self._in_place, total, combine), operation, total)
+        else:
+            flat, step = total.reshape(-1), _PIECE // total.itemsize
+            for begin in range(0, flat.size, step):
+                piece = flat[begin : begin + step]
+                self._wait(self._group.Iallreduce(self._in_place, piece, combine), operation, piece)
         if operation == "mean":
             total = (total / self.size).astype(total.dtype)
         return total.astype(values.dtype, copy=False)
@@ -236,6 +241,7 @@ class _Process:
 
 
 def _reason(seconds: float, what: str, ended: int | None) -> str:
+    what = f"the {what} of values" if what in _OPERATIONS else what
     if ended is None:
         reason = "in which another worker does not take part (MXFORGE_COMMUNICATION_SECONDS is the limit)"
         return f"{seconds:.0f} s for {what} {reason}"

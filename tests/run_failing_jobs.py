@@ -83,6 +83,7 @@ def failing_job(
         command = [sys.executable, "-m", "mxforge", "launch", "-n", str(workers), sys.executable, program]
         environment = {**os.environ, "MXFORGE_NUM_THREADS": "1", "MXFORGE_FAILING_JOB": mark}
         job = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        begin = 0.0
         try:
             target = _wait_for(mark, worker, job)
             time.sleep(moment)
@@ -96,6 +97,8 @@ def failing_job(
             seconds = time.monotonic() - begin
         finally:
             job.kill()
+            while _processes(mark) and time.monotonic() < begin + limit:
+                time.sleep(0.01)
             left = [pid for pid in _processes(mark) if pid != job.pid]
             for pid in left:
                 os.kill(pid, signal.SIGKILL)

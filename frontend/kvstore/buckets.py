@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.types import DType
+from ...runtime.storage import wrap_numpy
 from .. import ndarray as nd
 from ..ndarray import NDArray
+from ..ndarray.array_classes import array_at
 
 Array = np.ndarray[Any, Any]
 Key = int | str
@@ -50,17 +53,25 @@ def buckets_of(arrays: Mapping[Key, NDArray], first: int | None = None) -> Itera
 
 def joined(arrays: Sequence[NDArray]) -> Array:
     """The elements of arrays one after another."""
-    parts = [array.asnumpy().reshape(-1) for array in arrays]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if arrays[0]._dtype is DType.BF16:
+        return np.concatenate([array.asnumpy().reshape(-1) for array in arrays])
+    return np.concatenate([array._memory().reshape(-1) for array in arrays])
 
 
 def divided(values: Array, arrays: Sequence[NDArray]) -> list[NDArray]:
-    """Joined values as arrays like those that were joined."""
+    """Joined values as arrays like those that were joined, on the host as parts of the memory of `values`."""
     parts: list[NDArray] = []
     begin = 0
+    first = arrays[0]
+    if first._address.__class__ is int and values.dtype == first.dtype:
+        storage, itemsize = wrap_numpy(values), values.itemsize
+        for array in arrays:
+            address = storage.address + begin * itemsize
+            parts.append(array_at(storage, address, array._shape, array._dtype, array._context))
+            begin += array.size
+        return parts
     for array in arrays:
         part = values[begin : begin + array.size].reshape(array.shape)
-        own = nd.from_numpy(part) if array.context.device_type == "cpu" and part.dtype == array.dtype else None
-        parts.append(nd.array(part, ctx=array.context, dtype=array.dtype) if own is None else own)
+        parts.append(nd.array(part, ctx=array.context, dtype=array.dtype))
         begin += array.size
     return parts

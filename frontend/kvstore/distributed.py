@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ...ir.caches import Cache
 from ...runtime.communicator import CommunicationError, Communicator
 from ...runtime.mpi import connect
 from .. import ndarray as nd
@@ -42,6 +43,7 @@ class DistributedKVStore(KVStore):
         except CommunicationError as error:
             raise MXNetError(f"kvstore {handle!r}: {error}") from error
         self._overlapped: OverlappedSums | None = None
+        self._digests: Cache[Any, tuple[int, bytes]] = Cache("keys of stores", 64)
         finality.is_wanted = finality.is_wanted or self._workers.size > 1
 
     def __reduce__(self) -> NoReturn:
@@ -152,9 +154,8 @@ class DistributedKVStore(KVStore):
     def _agree(self, what: str, arrays: Mapping[Key, NDArray], flags: Sequence[bool] = ()) -> list[bool]:
         """For each flag, whether it is true on a worker. MXNetError on all workers unless all come with the same keys,
         shapes, dtypes and storage types."""
-        lines = [f"key {k!r}: {v.stype} {v.shape} {np.dtype(v.dtype)}" for k, v in arrays.items()]
-        text = "\n".join((what, *lines)).encode()
-        number = int.from_bytes(blake2b(text, digest_size=7).digest())
+        signature = (what, *[(k, v.stype, v.shape, v.dtype) for k, v in arrays.items()])
+        number, text = self._digests.get(signature, lambda: _digest(*signature))
         most = self._workers.all_reduce("max", np.array([number, -number, *flags], np.int64))
         if most[0] == -most[1]:
             return most[2:].astype(bool).tolist()
@@ -183,3 +184,10 @@ class DistributedKVStore(KVStore):
     def _barrier(self) -> None:
         """Return when all workers have called it."""
         self._workers.barrier()
+
+
+def _digest(what: str, *arrays: tuple[Key, str, tuple[int, ...], Any]) -> tuple[int, bytes]:
+    """A number for what workers do, and its description."""
+    lines = [f"key {k!r}: {stype} {shape} {np.dtype(dtype)}" for k, stype, shape, dtype in arrays]
+    text = "\n".join((what, *lines)).encode()
+    return int.from_bytes(blake2b(text, digest_size=7).digest()), text

@@ -13,6 +13,7 @@ from ...runtime.atomic import write_atomically
 from .. import ndarray as nd
 from ..base import MXNetError
 from ..ndarray import NDArray
+from ..ndarray.gradients import put
 from ..ndarray.sparse_rows import rows_of
 from ..optimizer import Updater, get_updater
 from ..optimizer.updater import load_states
@@ -67,7 +68,8 @@ class KVStore(KVStoreBase):
             _check_shapes(k, self._value(k), arrays)
         sums = self._over_workers({k: self._sum(k, arrays) for k, arrays in pairs})
         if self._updater is None:
-            self._values.update((k, total.copy()) for k, total in sums.items())
+            for k, total in sums.items():
+                self._replace(k, total)
             return
         values = [self._values[k] for k in sums]
         totals = [total.as_in_context(v.context) for total, v in zip(sums.values(), values, strict=True)]
@@ -76,6 +78,14 @@ class KVStore(KVStoreBase):
             return
         for k, total, stored in zip(sums, totals, values, strict=True):
             self._updater(k.encode() if isinstance(k, str) else k, total, stored)  # bytes, as MXNet's callbacks receive
+
+    def _replace(self, key: Key, total: NDArray) -> None:
+        """Store a copy of a sum, in the memory of the present value if that is possible."""
+        stored = self._values[key]
+        if stored.stype == total.stype == "default" and stored.dtype == total.dtype and stored.context == total.context:
+            put(total, stored)
+        else:
+            self._values[key] = total.copy()
 
     def _over_workers(self, sums: dict[Key, NDArray]) -> dict[Key, NDArray]:
         """The sums of the arrays of all workers."""
@@ -98,7 +108,7 @@ class KVStore(KVStoreBase):
             _check_shapes(k, stored, arrays)
             for array in arrays:
                 if array.stype == "default":
-                    stored.tostype("default").copyto(array)
+                    put(stored if stored.stype == "default" else stored.tostype("default"), array)
                 elif not ignore_sparse:
                     stored.tostype(array.stype).copyto(array)
 

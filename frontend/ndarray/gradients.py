@@ -270,11 +270,17 @@ def _receive(variable: Variable, gradient: NDArray | None) -> None:
         target += gradient
     elif gradient is target:
         written(target._storage)
-    elif _is_like(gradient, target):
-        target._storage.device.copy(target._address, gradient._address, target._nbytes())
+    else:
+        put(gradient, target)
+
+
+def put(source: NDArray, target: NDArray) -> None:
+    """Copy an array to one of the same shape, outside of recorded graphs."""
+    if _is_like(source, target):
+        target._storage.device.copy(target._address, source._address, target._nbytes())
         written(target._storage)
     else:
-        gradient.copyto(target)
+        source.copyto(target)
 
 
 def _is_like(a: NDArray, b: NDArray) -> bool:

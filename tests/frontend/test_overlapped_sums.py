@@ -211,3 +211,40 @@ def test_parameters_are_copied_without_their_connections() -> None:
         return True
 
     assert workers(work, 2) == [True, True]
+
+
+def test_batches_of_many_sizes() -> None:
+    """Their passes run programs for any shapes."""
+
+    def work(store: DistributedKVStore, overlaps: bool) -> tuple[bytes, list[int]]:
+        mx.random.seed(4)
+        training = Training(store, overlaps)
+        for step, rows in enumerate((6, 5, 4, 3, 2, 5, 4, 3)):
+            training.backward(step, slice(0, rows - store.rank))
+            training.step()
+        return training.values(), training.begun
+
+    ahead = workers(lambda store: work(store, True), 2)
+    assert ahead[0][0] == ahead[1][0]
+    assert any(n > 0 for _, begun in ahead for n in begun)
+    after = workers(lambda store: work(store, False), 2)
+    assert after[0][0] == after[1][0]
+
+
+def test_gradients_of_a_gpu(simulated_gpus: Any) -> None:
+    """Their sums pass through the memory of the host."""
+
+    def work(store: DistributedKVStore, overlaps: bool) -> tuple[list[np.ndarray[Any, Any]], list[int]]:
+        with mx.gpu(0):
+            net = network()
+            for k, parameter in enumerate(net.collect_params().values()):
+                parameter.set_data(nd.full(parameter.shape, 0.1 * k, ctx=mx.gpu(0)))
+            training = Training(store, overlaps, False, net)
+            training.run()
+        return [p.data().asnumpy() for p in net.collect_params().values()], training.begun
+
+    (ahead, begun), (other, _) = workers(lambda store: work(store, True), 2)
+    after = workers(lambda store: work(store, False), 2)[0][0]
+    assert begun[-1] > 2
+    for one, two, three in zip(ahead, other, after, strict=True):
+        assert one.tobytes() == two.tobytes() == three.tobytes()

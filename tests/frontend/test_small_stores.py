@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 
-@pytest.mark.parametrize("kind", ["dist_async", "byteps"])
+@pytest.mark.parametrize("kind", ["byteps"])
 def test_stores_that_raise(kind: str) -> None:
     with pytest.raises(mx.MXNetError, match=f"kvstore '{kind}' is not in mxforge: use 'dist_sync'"):
         mx.kv.create(kind)

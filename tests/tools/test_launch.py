@@ -313,7 +313,7 @@ def test_numbers_of_batches_that_differ(tmp_path: Path) -> None:
     done = started("-n", 2, program, "all")
     assert done.returncode == 1
     assert time.monotonic() - begin < 30
-    assert "worker 1 of 2 waited for max of values, but worker 0 has ended" in done.stderr
+    assert "worker 1 of 2 waited for the max of values, but worker 0 has ended" in done.stderr
 
 
 def test_restarts(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def _allreduce(workers: Communicator) -> Any:
     bare = MPI.COMM_WORLD.Dup()
     results: list[dict[str, float]] = []
     for nbytes in _BYTES:
-        values = np.ones(nbytes // 4, np.float32)
+        values = np.zeros(nbytes // 4, np.float32)
         works = (
             partial(workers.all_reduce, "sum", values, overwrites=True),
             partial(bare.Allreduce, MPI.IN_PLACE, values),
@@ -61,7 +61,7 @@ def _keys(workers: Communicator) -> Any:
     names = list(range(_KEYS))
     arrays = [nd.ones((_ELEMENTS,)) for _ in names]
     store.init(names, arrays)
-    joined = np.ones(_KEYS * _ELEMENTS, np.float32)
+    joined = np.zeros(_KEYS * _ELEMENTS, np.float32)
     pushed, once = _alternating(
         workers,
         (
