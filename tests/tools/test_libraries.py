@@ -408,6 +408,26 @@ def test_states_and_groups_of_launches(tmp_path: Path) -> None:
     own.close()
 
 
+class Sums(nn.HybridBlock):
+    def hybrid_forward(self, F: Any, x: Any, y: Any) -> Any:
+        return x + y
+
+
+def test_shapes_that_do_not_agree(tmp_path: Path) -> None:
+    net = Sums()
+    net.hybridize()
+    net(mx.nd.zeros((2, 4)), mx.nd.zeros((2, 4)))
+    net.export(str(tmp_path / "net"))
+    shapes = ("--input-shape", "data0=1..2..3,4", "data1=1..2..3,4", "--emit", "shared")
+    own = Model(Library(compiled(tmp_path / "library", tmp_path / "net", *shapes), "net"))
+    for rows in (3, 1):
+        ones = np.ones((rows, 4), np.float32)
+        np.testing.assert_array_equal(own(ones, ones)[0], 2 * ones)
+    with pytest.raises(RuntimeError, match=r"net has no program for data0 \(3, 4\), data1 \(2, 4\); it takes data0 \["):
+        own(np.ones((3, 4), np.float32), np.ones((2, 4), np.float32))
+    own.close()
+
+
 class Picks(nn.HybridBlock):
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.take(F.arange(5), x, mode="raise")

@@ -406,7 +406,9 @@ static mxf_status choose(mxf_context *context)
     char text[TEXT_BYTES / 2] = "";
     for (int64_t i = 0; i < model_data.inputs; i++) {
         size_t end = strlen(text);
-        describe(&context->inputs[i], text + end, sizeof text - end);
+        end += (size_t)snprintf(text + end, sizeof text - end, i ? ", " : "");
+        if (end < sizeof text)
+            describe(&context->inputs[i], text + end, sizeof text - end);
     }
     return fail(context, MXF_INVALID, "%s has no program for %s; it takes %s", model_data.name, text, model_data.takes);
 }
