@@ -7,7 +7,7 @@ LONGEST = """
     codegen/test_swept_cpu codegen/test_operators_cpu frontend/test_agreement frontend/test_ndarray_goldens
     passes/test_operator_gradients codegen/test_dynamic frontend/test_gpu_operators tools/test_bench tools/test_tune
     tools/test_libraries tools/test_examples frontend/test_gpu_training ir/test_locks tools/test_schemas
-    codegen/test_triton_contractions
+    tools/test_library_programs codegen/test_triton_contractions
     codegen/test_triton_routines codegen/test_triton_attention
     codegen/test_mlir_calls codegen/test_mlir_scalars codegen/test_triton_calls frontend/test_gpu_random_programs
     frontend/test_gpu_extents_of_one

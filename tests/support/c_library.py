@@ -1,14 +1,21 @@
-"""Calls a library of `mxforge compile --emit shared` through ctypes, as a program in C does."""
+"""Compiles libraries with `mxforge compile --emit`, and calls shared ones through ctypes, as a program in C does."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mxforge.ir.settings import settings
 from mxforge.tools.library.header import c_name
+from mxforge.tools.main import main
+
+FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
+SHAPE = ("--input-shape", "data=1..4..6,3,32,32")
+"""The batches that libraries of the network `convnet` take."""
 
 POINTER = ctypes.c_void_p
 OK, INVALID, NO_MEMORY, MACHINE, BUSY, NOT_SET, VALUES = range(7)
@@ -111,3 +118,20 @@ class Model:
     def close(self) -> None:
         self.library.destroy(self.context)
         self.context = None
+
+
+def compiled(folder: Path, model: Path, *arguments: str) -> Path:
+    """The folder that the command writes. It keeps the settings of the environment."""
+    before = dict(os.environ)
+    try:
+        assert main(["compile", str(model), "-o", str(folder), *arguments]) == 0
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        settings.cache_clear()
+    return folder
+
+
+def images(batch: int) -> npt.NDArray[Any]:
+    """A batch for the network `convnet`."""
+    return np.random.default_rng(batch).standard_normal((batch, 3, 32, 32)).astype(np.float32)

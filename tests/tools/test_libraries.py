@@ -1,15 +1,13 @@
 """`mxforge compile --emit`: libraries give the bits that Python gives, and answer wrong calls with an error.
 
-Most tests load a shared library with ctypes, which needs no C compiler.
+They load a shared library with ctypes, which needs no C compiler; `test_library_programs.py` compiles programs.
 """
 
 from __future__ import annotations
 
 import _ctypes
 import ctypes
-import os
 import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +23,6 @@ from mxforge.ir.dialects.mx.operator import lookup
 from mxforge.ir.graph import GraphBuilder
 from mxforge.ir.program import Program
 from mxforge.ir.program_combination import Use, parallel
-from mxforge.ir.settings import settings
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options as CompileOptions
 from mxforge.runtime.compile import compile_program
@@ -41,36 +38,12 @@ from mxforge.tools.library.needs import Need, needs_of
 from mxforge.tools.library.tables import library_model
 from mxforge.tools.main import main
 from support import c_library
-from support.c_library import Library, Model, Options
-
-from .conftest import FIXTURES
-
-ROOT = Path(mx.__file__).resolve().parent
-SHAPE = ("--input-shape", "data=1..4..6,3,32,32")
-
-
-def compiled(folder: Path, model: Path, *arguments: str) -> Path:
-    """The folder that the command writes. It keeps the settings of the environment."""
-    before = dict(os.environ)
-    try:
-        assert main(["compile", str(model), "-o", str(folder), *arguments]) == 0
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-        settings.cache_clear()
-    return folder
+from support.c_library import FIXTURES, SHAPE, Library, Model, Options, compiled, images
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("library") / "net", FIXTURES / "convnet", *SHAPE, "--emit", "shared")
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library as source, with the C predict API."""
-    made = tmp_path_factory.mktemp("source") / "net"
-    return compiled(made, FIXTURES / "convnet", *SHAPE, "--emit", "c", "--predict-api")
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +62,6 @@ def model(library: Library) -> Iterator[Model]:
     made = Model(library)
     yield made
     made.close()
-
-
-def images(batch: int) -> np.ndarray:
-    return np.random.default_rng(batch).standard_normal((batch, 3, 32, 32)).astype(np.float32)
 
 
 def test_the_files(folder: Path) -> None:
@@ -478,191 +447,3 @@ def test_refused_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         ((*out, "--target", "cuda-sm90", "--emit", "shared"), "--emit shared is for programs on the CPU"),
     ):
         assert text in refusal(capsys, model, *shape, *arguments)
-
-
-# ---------------------------------------------------------------------------- with a C compiler
-
-PROGRAM = r"""
-#include <stdio.h>
-#include "convnet.h"
-
-int main(void)
-{
-    convnet_context *context = convnet_create(NULL);
-    static float x[4 * 3 * 32 * 32];
-    for (int i = 0; i < 4 * 3 * 32 * 32; i++)
-        x[i] = (float)i / 4096;
-    if (!context || convnet_set(context, "data", x, sizeof x) || convnet_run(context)) {
-        puts(convnet_error(context));
-        return 1;
-    }
-    const mxf_tensor *y = convnet_outputs(context, NULL);
-    fwrite(y->data, 1, y->bytes, stdout);
-    convnet_destroy(context);
-    return 0;
-}
-"""
-
-PROGRAM_CPP = r"""
-#include <cstdio>
-#include "convnet.hpp"
-
-int main()
-{
-    convnet model;
-    std::vector<float> x(4 * 3 * 32 * 32);
-    for (std::size_t i = 0; i < x.size(); i++)
-        x[i] = static_cast<float>(i) / 4096;
-    model.set("data", x);
-    model.run();
-    const mxf_tensor &y = model.get(NAME);
-    std::fwrite(y.data, 1, y.bytes, stdout);
-    try {
-        model.set("other", x);
-    } catch (const std::runtime_error &) {
-        return 0;
-    }
-    return 1;
-}
-"""
-
-
-@pytest.mark.parametrize("emitted", ["shared", "object", "c", "c++"])
-def test_programs(emitted: str, folder: Path, source: Path, reference: Any, tmp_path: Path) -> None:
-    compiler = shutil.which("g++" if emitted == "c++" else "gcc")
-    if compiler is None:
-        pytest.skip("gcc is missing")
-    made = {"c": source, "object": tmp_path / "net"}.get(emitted, folder)
-    if emitted == "object":
-        compiled(made, FIXTURES / "convnet", *SHAPE, "--emit", emitted, "--predict-api")
-    x = (np.arange(4 * 3 * 32 * 32, dtype=np.float32) / 4096).reshape(4, 3, 32, 32)
-    (expected,) = reference(x)
-    name = reference.output_names[0]
-    program = tmp_path / ("main.cpp" if emitted == "c++" else "main.c")
-    program.write_text(PROGRAM_CPP.replace("NAME", f'"{name}"') if emitted == "c++" else PROGRAM)
-    files: dict[str, list[str | Path]] = {
-        "object": [made / "convnet.o"],
-        "c": [made / "convnet.c", made / "convnet_predict.c", made / "convnet_code.o"],
-    }
-    linked = files.get(emitted, [made / "libconvnet.so", f"-Wl,-rpath,{made}"])
-    standard = "-std=c++11" if emitted == "c++" else "-std=c11"
-    warnings = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
-    options = [standard, "-O1", *warnings, "-I", made, "-pthread", "-o", tmp_path / "run"]
-    command = [compiler, *options, program, *linked, "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = subprocess.run([tmp_path / "run"], capture_output=True, check=True).stdout
-    np.testing.assert_array_equal(np.frombuffer(found, np.float32).reshape(expected.shape), expected)
-
-
-STRESS = r"""
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include "convnet.h"
-
-static float x[6 * 3 * 32 * 32], expected[10];
-static convnet_context *shared;
-
-static void *work(void *number)
-{
-    for (long i = (long)number; i < (long)number + 12; i++) {
-        mxf_options options = MXF_OPTIONS;
-        options.threads = (int32_t)(i % 3);
-        convnet_context *own = convnet_create(&options);
-        int64_t shape[] = {1 + i % 6, 3, 32, 32};
-        size_t bytes = (size_t)shape[0] * 3 * 32 * 32 * sizeof *x;
-        if (!own || convnet_shape(own, "data", shape, 4) || convnet_set(own, "data", x, bytes) || convnet_run(own))
-            return (void *)convnet_error(own);
-        const mxf_tensor *y = convnet_outputs(own, NULL);
-        if (i % 6 == 3 && memcmp(y->data, expected, sizeof expected))
-            return "other results";
-        convnet_destroy(own);
-        mxf_status status = convnet_run(shared);
-        if (status != MXF_OK && status != MXF_BUSY)
-            return "another status";
-    }
-    return NULL;
-}
-
-int main(void)
-{
-    for (int i = 0; i < 6 * 3 * 32 * 32; i++)
-        x[i] = (float)(i % 97) / 97;
-    shared = convnet_create(NULL);
-    convnet_set(shared, "data", x, 4 * 3 * 32 * 32 * 4);
-    convnet_run(shared);
-    memcpy(expected, convnet_outputs(shared, NULL)->data, sizeof expected);
-    pthread_t threads[5];
-    const char *problem = NULL;
-    for (long i = 0; i < 5; i++)
-        pthread_create(threads + i, NULL, work, (void *)i);
-    for (int i = 0; i < 5; i++) {
-        void *text;
-        pthread_join(threads[i], &text);
-        problem = text ? text : problem;
-    }
-    convnet_destroy(shared);
-    puts(problem ? problem : "done");
-    return 0;
-}
-"""
-
-
-@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
-def test_contexts_have_no_data_race_and_no_wrong_access(sanitizer: str, source: Path, tmp_path: Path) -> None:
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("gcc is missing")
-    (tmp_path / "empty.c").write_text("int main(void) { return 0; }\n")
-    flags = (f"-fsanitize={sanitizer}", "-O1", "-g")
-    for command in ([compiler, *flags, tmp_path / "empty.c", "-o", tmp_path / "empty"], [tmp_path / "empty"]):
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip(f"gcc's sanitizer {sanitizer} does not work here")
-    (tmp_path / "main.c").write_text(STRESS)
-    files = [tmp_path / "main.c", source / "convnet.c", source / "convnet_code.o"]
-    subprocess.run([compiler, *flags, "-I", source, *files, "-pthread", "-lm", "-o", tmp_path / "run"], check=True)
-    done = subprocess.run([tmp_path / "run"], capture_output=True, text=True, check=False, timeout=300)
-    assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
-
-
-def test_the_program_of_the_page(tmp_path: Path) -> None:
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("gcc is missing")
-    for suffix in ("-symbol.json", "-0000.params"):
-        shutil.copy(FIXTURES / f"convnet{suffix}", tmp_path / f"classifier{suffix}")
-    made = compiled(
-        tmp_path / "library", tmp_path / "classifier", "--input-shape", "data=1,3,32,32", "--emit", "shared"
-    )
-    page = (ROOT / "docs" / "deploy-c.md").read_text()
-    source = page.partition("```c\n")[2].partition("```\n")[0].replace("SIDE = 64", "SIDE = 32")
-    (tmp_path / "image.c").write_text(source)
-    files = [tmp_path / "image.c", made / "libclassifier.so", f"-Wl,-rpath,{made}"]
-    command = [compiler, "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-I", made, *files, "-o", tmp_path / "image"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    pixels = np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)
-    (tmp_path / "x.ppm").write_bytes(b"P6\n32 32\n255\n" + pixels.tobytes())
-    done = subprocess.run([tmp_path / "image", tmp_path / "x.ppm"], capture_output=True, text=True, check=False)
-    folder = compiled(tmp_path / "folder", tmp_path / "classifier", "--input-shape", "data=1,3,32,32")
-    (scores,) = mx.load_compiled(folder)(pixels.transpose(2, 0, 1)[None].astype(np.float32) / 255)
-    assert done.stdout == f"class {scores.argmax()}: {scores.max():g}\n", done.stderr
-    assert subprocess.run([tmp_path / "image"], capture_output=True, check=False).returncode == 1
-
-
-def test_a_library_for_aarch64(tmp_path: Path, reference: Any) -> None:
-    """It runs under qemu-user, and its weights are packed when it is loaded."""
-    compiler, emulator = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
-    if compiler is None or emulator is None:
-        pytest.skip("it needs qemu-user and a C compiler for AArch64 (Debian: qemu-user gcc-aarch64-linux-gnu)")
-    made = tmp_path / "net"
-    compiled(made, FIXTURES / "convnet", *SHAPE, "--emit", "shared", "--target", "aarch64-linux", "--threads", "2")
-    (tmp_path / "main.c").write_text(PROGRAM)
-    files = [tmp_path / "main.c", made / "libconvnet.so", f"-Wl,-rpath,{made}"]
-    done = subprocess.run([compiler, "-O1", "-I", made, *files, "-o", tmp_path / "run"], check=False)
-    assert done.returncode == 0
-    command = [emulator, "-L", "/usr/aarch64-linux-gnu", tmp_path / "run"]
-    found = subprocess.run(command, capture_output=True, check=True).stdout
-    (expected,) = reference((np.arange(4 * 3 * 32 * 32, dtype=np.float32) / 4096).reshape(4, 3, 32, 32))
-    np.testing.assert_allclose(np.frombuffer(found, np.float32).reshape(expected.shape), expected, 1e-4, 1e-5)
