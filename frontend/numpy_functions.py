@@ -79,15 +79,20 @@ def _of(namespace: str) -> dict[str, Callable[..., Any]]:
 
 
 def module_members(
-    table: dict[str, Any], namespace: str, F: Operators, module: str, more: Sequence[str] = ()
+    table: dict[str, Any],
+    namespace: str,
+    F: Operators,
+    module: str,
+    more: Sequence[str] = (),
+    make: Callable[..., Any] = bound,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module that has the functions of a namespace, and those named in `more`;
-    `table` are its globals."""
+    `table` are its globals, and `make` makes a function."""
 
     def find(name: str) -> Any:
         if name == "__all__":
             return listed()
-        function = bound(name, F, module, namespace)
+        function = make(name, F, module, namespace)
         if function is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
         table[name] = function
@@ -434,6 +439,9 @@ def where(F: Operators, condition: Any, x: Any = None, y: Any = None) -> Any:
 @_public
 def nonzero(F: Operators, a: Any) -> Any:
     """The indices of nonzero elements, one array for each axis."""
+    by_axis = getattr(a, "_nonzero_by_axis", None)  # eager arrays find the indices of all axes at once
+    if by_axis is not None:
+        return by_axis()
     indices = F("_npx_nonzero")(a)
     if hasattr(indices, "list_outputs"):
         return indices

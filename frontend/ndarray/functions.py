@@ -68,6 +68,7 @@ def function_of(cls: type[Operator], split: Split, numpy: bool) -> Function:
             shorten(error)
             raise
 
+    function.path_of = calls.path_of  # type: ignore[attr-defined]
     return function
 
 
@@ -154,6 +155,13 @@ class _Calls:
         if is_known and plain and 0 < len(arrays) <= len(args) and all(map(is_, args, arrays)):
             self._remember(args, kwargs, len(arrays), specialization)
         return specialization.call(arrays, out, context)
+
+    def path_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FastPath | None:
+        """The fast path of calls like this one that are neither recorded nor in training mode, if there is one."""
+        try:
+            return self.plain.recent.get(_key_of(self.array, args, kwargs))
+        except (AttributeError, TypeError):
+            return None
 
     def _remember(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], count: int, specialization: OperatorSpecialization

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from math import prod
 from operator import index as as_index
@@ -13,11 +13,12 @@ import numpy as onp
 
 from ...ir.dialects.mx.shapes import inferred
 from ...ir.types import DType
+from ...runtime.modes import hooks
 from ..base import MXNetError
 from ..context import Context, usable
 from ..dtypes import numpy_type
 from ..tracebacks import api_boundary
-from . import numpy_by_values  # noqa: F401  (registers operators)
+from . import numpy_by_values
 from .array_classes import array_class, register_array_class
 from .eager import invoke, operator_named
 from .gradients import remove_variable
@@ -33,6 +34,7 @@ class _Unhashable(NotImplementedError, TypeError):
     """The error of `hash(array)`: MXNet's is a NotImplementedError, Python's a TypeError."""
 
 
+@cache
 def _np() -> Any:
     """The module `mx.np`, whose functions the methods are."""
     return import_module("..numpy", __package__)
@@ -57,7 +59,7 @@ class ndarray(NDArray):
     @property
     def T(self) -> ndarray:
         """The array with its axes in reverse order."""
-        return _apply("_np_transpose", self)
+        return _np().transpose(self)
 
     @property
     def mT(self) -> ndarray:
@@ -200,6 +202,8 @@ class ndarray(NDArray):
         """The part that NumPy's `key` selects: a view if it is basic and contiguous, else a copy."""
         if key.__class__ is int and self._shape:
             return self._at(key)  # type: ignore[return-value]
+        if key.__class__ is slice and self._shape and (key.step is None or key.step == 1) and not hooks.watched:
+            return self if key.start is None and key.stop is None else self._slice(key.start, key.stop)  # type: ignore[return-value]
         if _is_whole(self, key) or key is Ellipsis:
             return self
         return _select(self, normalized(key))  # type: ignore[return-value]
@@ -214,6 +218,9 @@ class ndarray(NDArray):
             flat = _apply("_np_reshape", self, newshape=(-1,))
             flat = _apply("slice_axis", flat, axis=0, begin=first, end=first + count)
         return _apply("_np_reshape", flat, newshape=shape)
+
+    def _nonzero_by_axis(self) -> Any:
+        return numpy_by_values.nonzero_by_axis(self)
 
     def _taken(self, positions: NDArray) -> NDArray:
         flat = _apply("_np_reshape", self, newshape=(-1,))
@@ -264,7 +271,7 @@ class ndarray(NDArray):
         """The array with permuted axes, by default in reverse order."""
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], list | tuple)):
             axes = tuple(axes[0] or ())
-        return _apply("_np_transpose", self, axes=axes or None)
+        return _np().transpose(self, axes) if axes else _np().transpose(self)
 
     def expand_dims(self, axis: Any) -> ndarray:  # type: ignore[override]
         """Inserts an axis of extent 1."""

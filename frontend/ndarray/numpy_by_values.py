@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as onp
 
 from ..base import MXNetError
-from ..dtypes import dtype_of
+from ..dtypes import dtype_of, from_memory
 from .array_classes import array_class, empty_array
 from .eager import invoke, operator_named, register_sized_by_values
 from .tape import is_recorded
@@ -23,25 +23,39 @@ def _new(values: onp.ndarray, like: NDArray) -> NDArray:
     return result
 
 
+def _values(x: NDArray) -> onp.ndarray:
+    """The elements, which must not be written: on the host without a copy."""
+    return from_memory(x._memory(), x._dtype)
+
+
 def _nonzero(operator: Any, x: NDArray) -> NDArray:
-    return _new(onp.stack(onp.nonzero(onp.atleast_1d(x.asnumpy())), 1).astype(onp.int64), x)
+    return _new(onp.argwhere(onp.atleast_1d(_values(x))).astype(onp.int64, copy=False), x)
+
+
+def nonzero_by_axis(x: NDArray) -> tuple[NDArray, ...]:
+    """The indices of nonzero elements, an array for each axis."""
+    places = onp.nonzero(onp.atleast_1d(_values(x)))
+    return tuple([_new(place.astype(onp.int64, copy=False), x) for place in places])
 
 
 def _unique(operator: Any, x: NDArray) -> Any:
     """The different elements; with a gradient, as elements taken from `x`."""
-    values = x.asnumpy()
-    axis = operator.axis
-    found, index, inverse, counts = onp.unique(
-        values, return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
+    axis, recorded = operator.axis, is_recorded((x,))
+    wanted = operator.return_index, operator.return_inverse, operator.return_counts
+    options = dict(zip(("return_index", "return_inverse", "return_counts"), wanted, strict=True))
+    if recorded:
+        options["return_index"] = True
+    answer = onp.unique(_values(x), **options, axis=axis)
+    found, *more = answer if isinstance(answer, tuple) else (answer,)
+    named = dict(zip([name for name, is_wanted in options.items() if is_wanted], more, strict=True))
     result = _new(found, x)
-    if is_recorded((x,)):
-        places = _new(index.astype(onp.int64), x)
+    if recorded:
+        places = _new(named["return_index"].astype(onp.int64), x)
         flat = x if axis is not None else invoke(operator_named("_np_reshape"), [x], {"newshape": (-1,)})
         result = invoke(operator_named("take"), [flat, places], {"axis": axis or 0}, numpy=True)
-    more = [(operator.return_index, index), (operator.return_inverse, inverse.reshape(-1))]
-    more.append((operator.return_counts, counts))
-    chosen = [_new(v.astype(onp.int64), x) for wanted, v in more if wanted]
+        if not operator.return_index:
+            del named["return_index"]
+    chosen = [_new(v.reshape(-1).astype(onp.int64), x) for v in named.values()]
     return [result, *chosen] if chosen else result
 
 
@@ -49,7 +63,7 @@ def _bincount(operator: Any, data: NDArray, weights: NDArray | None = None) -> N
     if data._dtype.is_float:
         raise MXNetError(f"bincount: x must have an integer dtype, not {data._dtype.full_name}")
     try:
-        counts = onp.bincount(data.asnumpy(), None if weights is None else weights.asnumpy(), operator.minlength)
+        counts = onp.bincount(_values(data), None if weights is None else _values(weights), operator.minlength)
     except ValueError as error:
         raise MXNetError(f"bincount: {error}") from None
     return _new(counts.astype(data.dtype if weights is None else weights.dtype), data)

@@ -103,6 +103,8 @@ class TracedArray(Traced, ndarray):
 
     __slots__ = ("_graph", "_place")
 
+    _nonzero_by_axis = None  # type: ignore[assignment]
+
     def __getitem__(self, key: Any) -> Any:
         return _part(self, key)
 

@@ -10,8 +10,9 @@ from ..numpy_functions import module_members
 from .fallback import LINALG as _LINALG
 from .fallback import from_numpy as _from_numpy
 from .functions import operator_named
+from .remembered import remembered as _remembered
 
-_find, _listed = module_members(globals(), "linalg", operator_named, "mxforge.numpy.linalg")
+_find, _listed = module_members(globals(), "linalg", operator_named, "mxforge.numpy.linalg", make=_remembered)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from ..numpy_functions import bound
 from ..numpy_functions import names as shared_names
 from .fallback import FALLBACK, from_numpy
 from .functions import names as operator_names
 from .functions import operator_function, operator_named
+from .remembered import remembered
 
 MODULE = "mxforge.numpy"
 
@@ -38,7 +38,7 @@ _MODULES = {"array_api": ARRAY_API, "finance": FINANCE, "more": MORE}
 
 def find(name: str) -> Callable[..., Any] | None:
     """The function of this name; None if `mx.np` has none."""
-    function = operator_function(name) or bound(name, operator_named, MODULE)
+    function = operator_function(name) or remembered(name, operator_named, MODULE)
     if function is not None:
         return function
     if name in FALLBACK:

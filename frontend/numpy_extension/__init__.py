@@ -17,7 +17,7 @@ from ..context import (
     num_gpus,
 )
 from ..generated_functions import Row
-from ..numpy_functions import bound, names
+from ..numpy_functions import names
 from ..numpy_rows import EXTENSIONS as _EXTENSIONS
 from ..util import (
     get_cuda_compute_capability,
@@ -42,6 +42,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f".{name}", __name__)
     from ..numpy.functions import NPX, operator_named
+    from ..numpy.remembered import remembered
 
     if name == "from_dlpack":
         function: Any = import_module("..numpy.array_api", __package__).from_dlpack
@@ -50,7 +51,7 @@ def __getattr__(name: str) -> Any:
     elif name in _EXTENSIONS:
         function = NPX.listed(Row(name, _EXTENSIONS[name], ()))
     else:
-        function = bound(name, operator_named, "mxforge.numpy_extension", "npx")
+        function = remembered(name, operator_named, "mxforge.numpy_extension", "npx")
     if function is None:
         raise AttributeError(f"module 'mxforge.numpy_extension' has no attribute {name!r}", name=name)
     function.__name__ = function.__qualname__ = name

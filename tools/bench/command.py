@@ -22,6 +22,7 @@ from .distributed import measure_distributed
 from .grammar import ALONE, MANY, ON_GPUS, ON_HOST, ONLY_ON_GPUS
 from .measure import Failure, Participant, measure
 from .model_workloads import model_workloads
+from .numpy_calls import measure_numpy
 from .plot import draw
 from .report import EXPLANATION, Conditions, Measured, as_markdown, as_text, report, summary_as_text
 from .scaling import measure_scaling
@@ -42,8 +43,14 @@ def run(options: argparse.Namespace) -> int:
     _check(options)
     threads = options.thread_counts or (len(os.sched_getaffinity(0)),)
     if options.suite in ALONE:
-        suites = {"calls": measure_calls, "shapes": measure_shapes, "distributed": measure_distributed}
-        return suites.get(options.suite, measure_scaling)(threads[0])
+        suites = {
+            "calls": measure_calls,
+            "distributed": measure_distributed,
+            "numpy": measure_numpy,
+            "scaling": measure_scaling,
+            "shapes": measure_shapes,
+        }
+        return suites[options.suite](threads[0])
     done: list[Measured] = []
     status = 0
     try:

@@ -71,7 +71,7 @@ MANY = {
 """Suites of suites."""
 ON_HOST = ("loader", "augmenters", "data", *AUGMENTERS, *READERS)
 """Suites of work that is not for GPUs."""
-ALONE = ("calls", "shapes", "distributed", "scaling")
+ALONE = ("calls", "numpy", "shapes", "distributed", "scaling")
 """Suites with reports of their own, which measure mxforge alone."""
 _ALL_SUITES = tuple(
     dict.fromkeys(
@@ -140,7 +140,7 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
         f"{', '.join(OPERATORS)}, or operators for all of them; a product of square matrices: "
         f"{', '.join(PRODUCTS)}, or products; sorts and running sums: {', '.join(ORDERS)}, or orders; "
         f"a network on sequences: {', '.join(SEQUENCES)}, or sequences; "
-        "calls: first calls and calls with new shapes; "
+        "calls: first calls and calls with new shapes; numpy: mx.np beside mx.nd, NumPy and PyTorch; "
         "shapes: calls of hybridized networks with new shapes; loader: an epoch of a data loader; "
         f"one step of training: {', '.join(STEPS)}, or training for all of them; work on 32 photographs: "
         f"{', '.join(AUGMENTERS)}, or augmenters; readers of files: {', '.join(READERS)}, or data",

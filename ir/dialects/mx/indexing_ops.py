@@ -73,9 +73,12 @@ class Take(Operator):
         return self.mode == "raise"
 
     def operands_problem(self, operands: list[np.ndarray]) -> str | None:
-        indices, extent = operands[1].astype(np.int64), operands[0].shape[self.axis]
-        if indices.size and (indices.min() < 0 or indices.max() >= extent):
-            return f"indices from {indices.min()} to {indices.max()} are out of bounds for axis {self.axis} of {extent}"
+        extent = operands[0].shape[self.axis]
+        if not operands[1].size:
+            return None
+        least, largest = int(operands[1].min()), int(operands[1].max())
+        if least < 0 or largest >= extent:
+            return f"indices from {least} to {largest} are out of bounds for axis {self.axis} of {extent}"
         return None
 
 
