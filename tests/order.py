@@ -5,7 +5,8 @@ from __future__ import annotations
 LONGEST = """
     frontend/test_random_gradients frontend/test_programs test_pages frontend/test_random_programs
     codegen/test_swept_cpu codegen/test_operators_cpu frontend/test_agreement frontend/test_ndarray_goldens
-    passes/test_operator_gradients codegen/test_dynamic frontend/test_gpu_operators tools/test_bench tools/test_tune
+    passes/test_operator_gradients codegen/test_dynamic frontend/test_gpu_operators tools/test_launch tools/test_bench
+    tools/test_tune
     tools/test_libraries tools/test_examples frontend/test_gpu_training ir/test_locks tools/test_schemas
     tools/test_library_programs codegen/test_triton_contractions
     codegen/test_triton_routines codegen/test_triton_attention
