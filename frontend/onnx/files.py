@@ -6,23 +6,43 @@ import os
 from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..base import MXNetError
 from .writer import onnx_library
 
 _LARGEST_NESTING = 64
+_LARGE = 1 << 20
+"""Initializers in other files with at least as many bytes are not copied into the message."""
 
 
 class OnnxError(MXNetError):
     """A file holds no ONNX model that can be read."""
 
 
-def read_model(path: str | os.PathLike[str]) -> Any:
-    """The onnx.ModelProto of a file, whose tensors have their data.
+class Place(NamedTuple):
+    """Where the elements of a tensor are: `length` bytes of a file, from `offset`."""
 
-    Data in other files must be in the model's folder. OnnxError if the file is damaged, or if a tensor's data is
-    elsewhere or has another size than its shape.
+    file: Path
+    offset: int
+    length: int
+
+    def read(self, dtype: np.dtype[Any], shape: Sequence[int]) -> np.ndarray:
+        """The elements."""
+        return np.fromfile(self.file, np.uint8, self.length, offset=self.offset).view(dtype).reshape(shape)
+
+
+Places = dict[str, Place]
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[Any, Places]:
+    """The onnx.ModelProto of a file, and where the large initializers are that are in other files; other tensors have
+    their data.
+
+    These files must be in the model's folder. OnnxError if the file is damaged, or if a tensor's data is elsewhere or
+    has another size than its shape.
     """
     library, file = onnx_library(), Path(path)
     try:
@@ -34,12 +54,18 @@ def read_model(path: str | os.PathLike[str]) -> Any:
     if not model.graph.node and not model.graph.output:
         raise OnnxError(f"{file}: not an ONNX model: it has no graph")
     _check_texts(model, file)
-    for tensor in _tensors(model):
+    places: Places = {}
+    initializers = len(model.graph.initializer)  # which are the first tensors
+    for number, tensor in enumerate(_tensors(model)):
         if tensor.data_location == library.TensorProto.EXTERNAL:
-            _read_data(tensor, file)
+            place = _place(tensor, file)
+            if place.length >= _LARGE and number < initializers:
+                places[tensor.name] = place
+            else:
+                read_data(tensor, place)
         elif data := tensor.raw_data:  # each access copies it
             _check_size(tensor, len(data), file)
-    return model
+    return model, places
 
 
 def _check_texts(model: Any, file: Path) -> None:
@@ -87,8 +113,8 @@ def _of_nodes(nodes: Sequence[Any], depth: int) -> Iterator[Any]:
                 yield from _of_graph(graph, depth + 1)
 
 
-def _read_data(tensor: Any, model: Path) -> None:
-    """Put the data of a tensor, which is in another file of the model's folder, into the message."""
+def _place(tensor: Any, model: Path) -> Place:
+    """Where the data of a tensor is, which must be in another file of the model's folder."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     what = f"{model}: the data of tensor {tensor.name!r}"
     location = entries.get("location", "")
@@ -107,9 +133,12 @@ def _read_data(tensor: Any, model: Path) -> None:
     if offset < 0 or length < 0 or offset + length > size:
         raise OnnxError(f"{what} is bytes {offset} to {offset + length} of {file.name}, which has {size}")
     _check_size(tensor, length, model)
-    with file.open("rb") as stream:
-        stream.seek(offset)
-        tensor.raw_data = stream.read(length)
+    return Place(file, offset, length)
+
+
+def read_data(tensor: Any, place: Place) -> None:
+    """Put the data of a tensor into the message."""
+    tensor.raw_data = place.read(np.dtype(np.uint8), (-1,)).tobytes()
     del tensor.external_data[:]
     tensor.data_location = onnx_library().TensorProto.DEFAULT
 

@@ -34,13 +34,13 @@ def import_symbol(path: str | os.PathLike[str], own_names: bool = False) -> Impo
 
     OnnxError for a file that cannot be read. It names all operators that are not supported.
     """
-    model = read_model(path)
+    model, places = read_model(path)
     try:
         opset_of(model)
         refuse_unknown(model)
         refuse_recursion(model)
         refuse_undefined(model.graph)
-        graph, parameters = divided(model)
+        graph, parameters = divided(model, places)
         variables = {i.name: _variable(i, i.name in parameters) for i in graph.graph.input}
         outputs = translated(graph, parameters, variables)
     except (Unsupported, ValueError) as error:
@@ -85,7 +85,7 @@ def get_model_metadata(model_file: str | os.PathLike[str]) -> dict[str, list[tup
     `{"input_tensor_data": [(name, shape, type)], "output_tensor_data": [(name, shape)]}`; as in MXNet, types are the
     numbers of onnx.TensorProto.DataType, and extents that are not fixed are 0.
     """
-    model = read_model(model_file)
+    model, _ = read_model(model_file)
     inputs = [(i.name, _shape(i), i.type.tensor_type.elem_type) for i in data_inputs(model)]
     outputs = [(o.name, _shape(o)) for o in model.graph.output]
     return {"input_tensor_data": inputs, "output_tensor_data": outputs}

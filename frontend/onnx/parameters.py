@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.types import DType
+from .files import Place, Places, read_data
 from .reader.tensors import array_of
 from .writer import onnx_library
 
@@ -19,11 +20,11 @@ _STATIC = {"Resize": (1, 2), "Upsample": (1,), "Range": (0, 1, 2)}
 """Operands that are floats and determine shapes."""
 
 
-def divided(model: Any) -> tuple[Any, dict[str, np.ndarray]]:
+def divided(model: Any, places: Places) -> tuple[Any, dict[str, np.ndarray]]:
     """The model whose parameters are inputs after its data, and the parameters' elements.
 
     Parameters are initializers and constants of the main graph that are floats, or large. The others stay constants:
-    they determine shapes and positions. The model is changed in place.
+    they determine shapes and positions. `places` are those of elements in other files. The model is changed in place.
     """
     graph = model.graph
     fixed = _static_names(graph)
@@ -36,8 +37,11 @@ def divided(model: Any) -> tuple[Any, dict[str, np.ndarray]]:
             chosen[node.output[0]] = tensor
         else:
             kept_nodes.append(node)
-    parameters = {name: array_of(tensor) for name, tensor in chosen.items()}
+    parameters = {name: _elements(tensor, places.get(name)) for name, tensor in chosen.items()}
     constants = [t for t in graph.initializer if t.name not in chosen]
+    for tensor in constants:
+        if tensor.name in places:
+            read_data(tensor, places[tensor.name])
     data = [i for i in graph.input if i.name not in initializers]
     info = onnx_library().helper.make_tensor_value_info
     weights = [info(name, t.data_type, list(t.dims)) for name, t in chosen.items()]
@@ -47,6 +51,12 @@ def divided(model: Any) -> tuple[Any, dict[str, np.ndarray]]:
         field.extend(copies)
     del graph.value_info[:]
     return model, parameters
+
+
+def _elements(tensor: Any, place: Place | None) -> np.ndarray:
+    if place is None:
+        return array_of(tensor)
+    return place.read(onnx_library().helper.tensor_dtype_to_np_dtype(tensor.data_type), tensor.dims)
 
 
 def _copy(message: Any) -> Any:

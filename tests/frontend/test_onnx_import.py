@@ -128,6 +128,23 @@ def test_weights_are_read_from_other_files(tmp_path: Path) -> None:
     assert mx.contrib.onnx.import_model(path)[1]["w"].asnumpy().tolist() == [0, 1, 2, 3]
 
 
+def test_large_weights_in_other_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mxforge.frontend.onnx.files._LARGE", 16)
+    content = np.arange(4, dtype=np.float32).tobytes() + np.array([1, 1, 2, 2], np.float32).tobytes()
+    (tmp_path / "w.bin").write_bytes(content)
+    model = external("w.bin", length=16)
+    scales = model.graph.initializer.add(name="scales", data_type=1, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
+    for key, value in {"location": "w.bin", "offset": "16", "length": "16"}.items():
+        scales.external_data.add(key=key, value=value)
+    model.graph.node.append(helper.make_node("Resize", ["image", "", "scales"], ["z"], mode="nearest"))
+    model.graph.input.append(helper.make_tensor_value_info("image", 1, [1, 1, 2, 2]))
+    model.graph.output.append(helper.make_tensor_value_info("z", 1, None))
+    path = save(tmp_path, model)
+    assert mx.contrib.onnx.import_model(path)[1]["w"].asnumpy().tolist() == [0, 1, 2, 3]
+    found = mx.contrib.onnx.import_to_gluon(path, mx.cpu())(mx.nd.ones((4,)), mx.nd.ones((1, 1, 2, 2)))
+    assert found[0].asnumpy().tolist() == [1, 2, 3, 4] and found[1].shape == (1, 1, 4, 4)
+
+
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
