@@ -8,7 +8,6 @@ the same machine code as the calls one by one, so the gradients are the same bit
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import nullcontext
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -177,21 +176,26 @@ class _LinkedTape:
         else:
             results = targets.arrays
             addresses += targets.addresses
-        receiver = None if targets is None else targets.receiver()
-        with nullcontext() if receiver is None else receiver.receiving():
-            if targets is not None and receiver is not None:
-                buffers = [buffer._address for buffer in receiver.buffers]
-                self._sending_to(targets).run(addresses[: len(operands)], [*addresses[len(operands) :], *buffers])
-            else:
-                try:
-                    self._direct(*addresses)
-                except DeviceError:  # launches are observed
-                    self.program.run(addresses[: len(operands)], addresses[len(operands) :])
-            for i in state:
-                written(operands[i]._storage)
+        receiver = targets.receiver() if finality.is_wanted and targets is not None else None
+        if receiver is not None and targets is not None:
+            self._send(receiver, targets, addresses, len(operands))
+        else:
+            try:
+                self._direct(*addresses)
+            except DeviceError:  # launches are observed
+                self.program.run(addresses[: len(operands)], addresses[len(operands) :])
             if targets is not None:
                 targets.written()
+        for i in state:
+            written(operands[i]._storage)
         return dict(zip(variables, results, strict=True)), targets is not None
+
+    def _send(self, receiver: Receiver, targets: _Targets, addresses: list[Any], inputs: int) -> None:
+        """Run the program, whose first addresses are its inputs, and let the receiver take the gradients."""
+        buffers = [buffer._address for buffer in receiver.buffers]
+        with receiver.receiving():
+            self._sending_to(targets).run(addresses[:inputs], [*addresses[inputs:], *buffers])
+            targets.written()
 
     def _sending_to(self, targets: _Targets) -> Runnable:
         """The program that also writes the buckets of gradients of a receiver, and takes a collective of each."""
