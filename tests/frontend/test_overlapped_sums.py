@@ -248,3 +248,36 @@ def test_gradients_of_a_gpu(simulated_gpus: Any) -> None:
     assert begun[-1] > 2
     for one, two, three in zip(ahead, other, after, strict=True):
         assert one.tobytes() == two.tobytes() == three.tobytes()
+
+
+@pytest.mark.parametrize("kind", ["clip", "in place", "out", "zeros", "multiplied"])
+def test_gradients_that_programs_change_are_those_that_count(kind: str) -> None:
+    """Each way to write to a gradient between the backward pass and the step is noticed."""
+
+    def change(parameters: list[Any]) -> None:
+        grads = [p.grad() for p in parameters]
+        if kind == "clip":
+            mx.gluon.utils.clip_global_norm(grads, 1e-3)
+        elif kind == "in place":
+            grads[1] += 1
+        elif kind == "out":
+            nd.clip(grads[0], -1e-4, 1e-4, out=grads[0])
+        elif kind == "zeros":
+            parameters[2].zero_grad()
+        else:
+            grads[2][1:2] *= 3
+
+    def work(store: DistributedKVStore, overlaps: bool) -> tuple[bytes, int]:
+        net = network()
+        for k, parameter in enumerate(net.collect_params().values()):
+            parameter.set_data(nd.full(parameter.shape, 0.1 * k + 0.1))
+        training = Training(store, overlaps, net=net)
+        for step in range(2):
+            training.backward(step)
+            change(list(net.collect_params().values()))
+            training.step()
+        return training.values(), training.begun[-1]
+
+    (ahead, begun), _ = workers(lambda store: work(store, True), 2)
+    (after, _), _ = workers(lambda store: work(store, False), 2)
+    assert begun > 2 and ahead == after
