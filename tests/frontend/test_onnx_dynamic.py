@@ -174,3 +174,29 @@ def test_names_of_outputs_are_those_of_mxnet(tmp_path: Path) -> None:
 
 def test_operators_have_all_names_of_mxnet() -> None:
     assert {"identity", "null", "sum_axis", "sum", "Convolution"} <= {*mx.onnx.get_operator_support()}
+
+
+def test_attention_over_texts_of_any_length(tmp_path: Path) -> None:
+    """The batch and the length of both inputs are the same; a table of positions limits the length."""
+    width, heads = 16, 4
+    ids, kinds = sym.var("ids"), sym.var("kinds")
+    embedded = sym.Embedding(ids, sym.var("words"), input_dim=50, output_dim=width)
+    embedded = embedded + sym.Embedding(kinds, sym.var("types"), input_dim=2, output_dim=width)
+    places = sym.Embedding(sym.contrib.arange_like(ids, axis=1), sym.var("places"), input_dim=64, output_dim=width)
+    x = sym.LayerNorm(sym.broadcast_add(embedded, sym.expand_dims(places, axis=0)), sym.var("gamma"), sym.var("beta"))
+    packed = sym.FullyConnected(
+        sym.swapaxes(x, dim1=0, dim2=1), sym.var("w"), sym.var("b"), num_hidden=48, flatten=False
+    )
+    scores = sym.softmax(sym.contrib.interleaved_matmul_selfatt_qk(packed, heads=heads), axis=-1)
+    mixed = sym.contrib.interleaved_matmul_selfatt_valatt(packed, scores, heads=heads)
+    net = sym.slice_axis(sym.swapaxes(mixed, dim1=0, dim2=1) + x, axis=1, begin=0, end=1)
+    shapes = {"words": (50, 16), "types": (2, 16), "places": (64, 16), "gamma": (16,), "beta": (16,)}
+    shapes |= {"w": (48, 16), "b": (48,)}
+    params = {name: mx.nd.random.uniform(-1, 1, shape) for name, shape in shapes.items()}
+    path = tmp_path / "net.onnx"
+    for named, extents in ((("batch", "time"), [("batch", "time")] * 2), (("ids_0", "ids_1"), [])):
+        model = export(net, params, [(2, 32)] * 2, path, *extents)
+        assert [tuple(declared(i)) for i in model.graph.input] == [named, named]
+    for shape in ((2, 32), (1, 1), (3, 64)):
+        numbers = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
+        check(path, net, params, ids=numbers % 50, kinds=numbers % 2)
