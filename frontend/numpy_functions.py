@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as onp
 
-from .base import numeric_types
+from .base import MXNetError, numeric_types
 
 Operators = Callable[[str], Callable[..., Any]]
 
@@ -118,6 +118,7 @@ def _is_sequence(value: Any) -> bool:
 @_public
 def concatenate(F: Operators, seq: Any, axis: int | None = 0, out: Any = None) -> Any:
     """Joins arrays along an axis; None joins the flattened arrays."""
+    _listed("concatenate", seq)
     if axis is None:
         seq, axis = [F("_np_reshape")(a, newshape=(-1,)) for a in seq], 0
     return F("_npi_concatenate")(*seq, axis=axis, out=out)
@@ -126,7 +127,7 @@ def concatenate(F: Operators, seq: Any, axis: int | None = 0, out: Any = None) -
 @_public
 def stack(F: Operators, arrays: Any, axis: int = 0, out: Any = None) -> Any:
     """Joins arrays of one shape along a new axis."""
-    return F("_npi_stack")(*arrays, axis=axis, out=out)
+    return F("_npi_stack")(*_listed("stack", arrays), axis=axis, out=out)
 
 
 @_public
@@ -160,7 +161,8 @@ def column_stack(F: Operators, tup: Any) -> Any:
 
 
 def _listed(name: str, arrays: Any) -> Sequence[Any]:
-    if not _is_sequence(arrays):
+    """The arrays. An array is a sequence of its parts, as in NumPy. ValueError for other values."""
+    if not _is_sequence(arrays) and not getattr(arrays, "ndim", 0):
         raise ValueError(f"{name} requires a list or tuple of arrays, not {type(arrays)}")
     return arrays
 
@@ -177,7 +179,7 @@ def split(F: Operators, ary: Any, indices_or_sections: Any, axis: int = 0) -> An
     if isinstance(indices_or_sections, int) and hasattr(ary, "shape"):
         if indices_or_sections <= 0:
             raise ValueError("number sections must be larger than 0")
-        if ary.shape[axis] % indices_or_sections:
+        if ary.shape[_axis_of("split", ary, axis)] % indices_or_sections:
             raise ValueError("array split does not result in an equal division")
     return _parts(F, "_npi_split", ary, indices_or_sections, axis)
 
@@ -227,10 +229,18 @@ def _parts(F: Operators, operator: str, ary: Any, indices_or_sections: Any, axis
     return list(parts) if _is_sequence(parts) or hasattr(parts, "list_outputs") else [parts]
 
 
+def _axis_of(name: str, array: Any, axis: int) -> int:
+    """The axis counted from the front. MXNetError for one that the array does not have."""
+    if not -array.ndim <= axis < array.ndim:
+        raise MXNetError(f"{name}: axis {axis} is out of range for {array.ndim} dimensions")
+    return axis % array.ndim
+
+
 def _cut(ary: Any, cuts: tuple[int, ...], axis: int) -> list[Any]:
     """The parts between positions as NumPy cuts them: beyond the end and in any order."""
+    axis = _axis_of("split", ary, axis)
     bounds = [0, *cuts, ary.shape[axis]]
-    before = (slice(None),) * (axis % ary.ndim)
+    before = (slice(None),) * axis
     return [ary[(*before, slice(lo, hi))].copy() for lo, hi in pairwise(bounds)]
 
 
@@ -385,8 +395,8 @@ def tensordot(F: Operators, a: Any, b: Any, axes: Any = 2) -> Any:
     """A sum of products over the last axes of `a` and the first ones of `b`, or over pairs of axes."""
     if isinstance(axes, int | onp.integer):
         return F("_npi_tensordot_int_axes")(a, b, axes=int(axes))
-    if len(axes) != 2:
-        raise ValueError("Axes must consist of two arrays.")
+    if not _is_sequence(axes) or len(axes) != 2:
+        raise ValueError(f"tensordot: axes must be an integer or consist of two lists, not {axes!r}")
     left, right = ((n,) if isinstance(n, int | onp.integer) else tuple(n) for n in axes)
     if len(left) != len(right):
         raise ValueError("Axes length mismatch")

@@ -292,6 +292,8 @@ def check_ufunc_options(name: str, options: dict[str, Any]) -> None:
     for key, value in options.items():
         if key not in _np_ufunc_default_kwargs:
             raise TypeError(f"{key} is an invalid keyword to function '{name}'")
+        if hasattr(value, "asnumpy"):
+            raise NotImplementedError(f"{name}: {key}= cannot be an array; use np.where on the result")
         if value == _np_ufunc_default_kwargs[key]:
             continue
         if np_ufunc_legal_option(key, value):

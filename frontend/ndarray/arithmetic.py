@@ -109,7 +109,10 @@ def require_kind(binary: Binary, *operands: Any) -> None:
     for operand in operands:
         is_array = isinstance(operand, array) and operand.__class__ is not number
         if is_array and is_numpy(operand) is not binary.numpy:
-            raise _unsupported(operand)
+            convert = "as_np_ndarray()" if binary.numpy else "as_nd_ndarray()"
+            raise TypeError(
+                f"type {type(operand)} not supported: arrays of mx.nd and of mx.np do not mix; call {convert}"
+            )
 
 
 def _with_numbers(operands: Sequence[NDArray], used: Sequence[NDArray], path: FastPath) -> FastPath:

@@ -39,10 +39,11 @@ def _plain(value: Any) -> Any:
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     """The array without slices along an axis: those at a position, a slice, or an array of positions."""
     arr, axis = (arr.reshape(-1), 0) if axis is None else (arr, axis)
+    extent = arr.shape[axis]
     try:
-        kept = onp.delete(onp.arange(arr.shape[axis]), _positions(obj))
-    except IndexError as error:
-        raise IndexError(str(error)) from None
+        kept = onp.delete(onp.arange(extent), _positions(obj))
+    except IndexError:
+        raise IndexError(f"delete: index {obj} is out of bounds for axis {axis} with size {extent}") from None
     return operator_named("take")(arr, array(kept, dtype="int64", ctx=arr.ctx), axis=axis, mode="clip")
 
 
@@ -67,7 +68,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     places = onp.atleast_1d(places)
     shape = (*arr.shape[:axis], len(places), *arr.shape[axis + 1 :])
     added = _f("broadcast_to")(values.astype(arr.dtype), shape)
-    order = onp.insert(onp.arange(extent), places, onp.arange(extent, extent + len(places)))
+    try:
+        order = onp.insert(onp.arange(extent), places, onp.arange(extent, extent + len(places)))
+    except IndexError:
+        raise IndexError(f"insert: index {obj} is out of bounds for axis {axis} with size {extent}") from None
     both = _f("concatenate")([arr, added], axis=axis)
     return operator_named("take")(both, array(order, dtype="int64", ctx=arr.ctx), axis=axis, mode="clip")
 
@@ -87,6 +91,9 @@ def meshgrid(*xi: Any, **kwargs: Any) -> list[Any]:
         raise TypeError(f"meshgrid() got an unexpected keyword argument {next(iter(kwargs))!r}")
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    other = next((x for x in xi if not hasattr(x, "reshape")), None)
+    if other is not None:
+        raise TypeError(f"meshgrid: coordinates must be arrays of mx.np, not {type(other)}")
     rank = len(xi)
     order = [1, 0, *range(2, rank)] if indexing == "xy" and rank > 1 else list(range(rank))
     grids = [x.reshape((1,) * k + (-1,) + (1,) * (rank - 1 - k)) for k, x in zip(order, xi, strict=True)]

@@ -161,6 +161,16 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: np.ones(3).foo, AttributeError, "'ndarray' object has no attribute 'foo'"),
     (lambda: np.clip(np.ones(3), None, None), ValueError, "must set either max or min"),
     (lambda: np.nonsense, AttributeError, "nonsense"),
+    (lambda: np.concatenate(3), ValueError, "concatenate requires a list or tuple of arrays"),
+    (lambda: np.concatenate([]), MXNetError, "need at least one array to concatenate"),
+    (lambda: np.split(np.ones(4), [1], axis=2), MXNetError, "^split: axis 2 is out of range"),
+    (lambda: np.tensordot(np.ones(2), np.ones(2), axes=0.5), ValueError, "^tensordot: axes must be an integer"),
+    (lambda: np.exp(np.ones(2), where=np.ones(2)), NotImplementedError, "^exp: where= cannot be an array"),
+    (lambda: np.ones(2) + np.ones(2).as_nd_ndarray(), TypeError, r"do not mix; call as_np_ndarray\(\)"),
+    (lambda: np.delete(np.ones((2, 3)), 5, axis=1), IndexError, "^delete: index 5 is out of bounds for axis 1"),
+    (lambda: np.insert(np.ones((2, 3)), 5, 1, axis=1), IndexError, "^insert: index 5 is out of bounds for axis 1"),
+    (lambda: np.meshgrid(3), TypeError, "^meshgrid: coordinates must be arrays of mx.np"),
+    (lambda: npx.index_add(np.ones(2), np.array([[4]]), np.ones(1)), IndexError, "index_add: index 4 is out of bounds"),
     (lambda: np.linalg.inv(np.ones((2, 3))), MXNetError, "the matrices must be square"),
 ]
 

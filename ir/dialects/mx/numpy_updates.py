@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...graph import Value
 from ...types import DType
 from .indexing_ops import as_integers, coordinates
@@ -29,7 +31,19 @@ class _Updated(Operator):
 
     inputs = ("a", "ind", "val")
     own_dtypes = frozenset(("ind",))
+    index_errors = True
     how = "set"
+
+    def operands_problem(self, operands: list[np.ndarray]) -> str | None:
+        """The error for a coordinate that the array does not have."""
+        data, indices = operands[0], operands[1]
+        if indices.ndim < 2:
+            indices = indices.reshape(1, -1)
+        for axis, (extent, places) in enumerate(zip(data.shape, indices, strict=False)):
+            outside = places[(places < -extent) | (places > extent - 1)]
+            if outside.size:
+                return f"index {outside[0]:g} is out of bounds for axis {axis} with size {extent}"
+        return None
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         unify_at(outputs, 0, inputs[0])
