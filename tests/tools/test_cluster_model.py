@@ -6,6 +6,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.tools.bench import cluster_model as model
+from mxforge.tools.bench import scaling
 from mxforge.tools.bench.cluster_model import Bucket, Cluster, Link, Step
 from mxforge.tools.bench.cluster_simulation import simulated_step, simulated_sum
 from mxforge.tools.bench.scaling import clusters, profiled
@@ -51,3 +52,12 @@ def test_buckets_are_those_of_the_real_program() -> None:
     values = sum(p.data().size for p in net.collect_params().values())
     assert len(buckets) == 2 and sum(b.nbytes for b in buckets) == 4 * values
     assert 0 < buckets[0].ready <= buckets[1].ready <= 1
+
+
+def test_the_tables_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(scaling, "_NETWORKS", (("an MLP", "train-mlp", (4, 784), 1e-3),))
+    monkeypatch.setattr(scaling, "_WORKERS", (8,))
+    assert scaling.measure_scaling(1) == 0
+    text = capsys.readouterr().out
+    assert "an MLP: 1.0 ms a step, 0.4 MB of gradients" in text
+    assert "| 100 Gbit/s, 8 by NVLink  | 8 |" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -370,3 +371,10 @@ def test_a_missing_launcher_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_variables_are_checked() -> None:
     with pytest.raises(UsageError, match="not of the form NAME:VALUE"):
         launch._mpiexec(1, None, ["NAME"])
+
+
+def test_many_keys_are_measured() -> None:
+    done = started("-n", 2, sys.executable, "-m", "mxforge.tools.bench.distributed_worker", "keys")
+    assert done.returncode == 0, done.stderr
+    row = json.loads(done.stdout.removeprefix("[0] ").partition("}")[0] + "}")
+    assert row["keys"] == 160 and row["pushpull"] > row["allreduce"] / 10 > 0

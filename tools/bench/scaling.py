@@ -44,7 +44,7 @@ def measure_scaling(threads: int) -> int:
         step = Step(_FORWARD * seconds, (1 - _FORWARD) * seconds, buckets)
         total = sum(bucket.nbytes for bucket in buckets)
         early = next(b.ready for i, b in enumerate(buckets) if sum(c.nbytes for c in buckets[: i + 1]) >= total / 2)
-        print(f"{title}: {1e3 * seconds:.1f} ms a step, {total / 1e6:.1f} MB of gradients in {len(buckets)} buckets; ")
+        print(f"{title}: {1e3 * seconds:.1f} ms a step, {total / 1e6:.1f} MB of gradients in {len(buckets)} buckets;")
         print(f"half of them are final after {100 * early:.0f} % of the backward pass\n")
         print(f"| {'network':24} | workers | step, model | simulated | 5 % jitter | efficiency | sums of 4 MiB |")
         print(f"|{'-' * 26}|--:|--:|--:|--:|--:|---|")
