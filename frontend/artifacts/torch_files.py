@@ -151,8 +151,8 @@ class _Archive:
 
     def _array(self, name: str, t: _Tensor) -> ParamsArray:
         flat = self._elements(name, t)
-        if any(n < 0 for n in (*t.shape, *t.strides, t.offset)) or len(t.shape) != len(t.strides):
-            self._fail(name, f"shape {t.shape} and strides {t.strides} from {t.offset} are invalid")
+        if len(t.shape) != len(t.strides):
+            self._fail(name, f"shape {t.shape} and strides {t.strides} are invalid")
         last = t.offset + sum((n - 1) * stride for n, stride in zip(t.shape, t.strides, strict=True))
         if 0 in t.shape:
             values = np.empty(t.shape, flat.dtype)
@@ -235,8 +235,8 @@ def _integers(numbers: Any) -> tuple[int, ...]:
 
 
 def _integer(number: Any) -> int:
-    if type(number) is not int or not -(1 << 62) < number < 1 << 62:
-        raise pickle.UnpicklingError("a size that is no integer of 63 bits")
+    if type(number) is not int or not 0 <= number < 1 << 62:
+        raise pickle.UnpicklingError("a size that is negative, or no integer of 62 bits")
     return number
 
 

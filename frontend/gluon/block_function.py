@@ -65,7 +65,7 @@ class BlockFunction:
         self.function = SymbolFunction(symbol, parameters, name, parse_flags(flags))
         self.array = self.function.array or NDArray
         """The class of the data of fast paths, and of results."""
-        in_format, self._out_format = formats
+        self.formats = in_format, self._out_format = formats
         self._arguments = len(in_format)
         self._has_paths = is_direct and in_format == [0] * self._arguments
         self._by_context: dict[Context, _ContextParameters] = {}

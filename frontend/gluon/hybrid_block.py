@@ -198,11 +198,11 @@ class HybridBlock(Block):
         with _trace_lock:
             if self._traces is None:
                 self._traces = TracedGraphs()
-            graph, self._cached_op = self._traces.find(self, args)
-        self._cached_graph = graph.inputs, graph.outputs
-        self._in_format, self._out_format = graph.in_format, graph.out_format
-        self._cached_op_args = list(self._cached_op.slots)
-        return self._cached_op
+            graph, function = self._traces.find(self, args)
+            self._cached_op, self._cached_op_args = function, list(function.slots)
+            self._cached_graph = graph.inputs, graph.outputs
+            self._in_format, self._out_format = graph.in_format, graph.out_format
+        return function  # another thread can have set another one
 
     def _function_of(self, graph: Traced) -> BlockFunction:
         """The function of a traced graph."""
@@ -418,12 +418,13 @@ class HybridBlock(Block):
     def _call_cached_op(self, *args: Any) -> Any:
         compiled = self._function_for(*args)
         flat, form = flatten(args, "input")
-        if not same_format(form, self._in_format):
+        in_format, out_format = compiled.formats
+        if not same_format(form, in_format):
             raise ValueError(
                 "The argument structure of HybridBlock does not match the cached version. "
-                f"Stored format = {self._in_format}, input format = {form}"
+                f"Stored format = {in_format}, input format = {form}"
             )
-        return regroup(compiled([arg for arg in flat if arg is not None]), self._out_format)
+        return regroup(compiled([arg for arg in flat if arg is not None]), out_format)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Compute the outputs, with F = `nd` on arrays or F = `sym` on symbols. Subclasses define it."""

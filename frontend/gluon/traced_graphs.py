@@ -78,7 +78,7 @@ class TracedGraphs:
 
     def __init__(self) -> None:
         self._known: Cache[Any, tuple[Traced, BlockFunction]] = Cache("traced calls", SIGNATURES)
-        self._by_graph: dict[Any, tuple[Traced, BlockFunction]] = {}
+        self._by_graph: Cache[Any, tuple[Traced, BlockFunction]] = Cache("traced graphs", SIGNATURES)
 
     def find(self, block: HybridBlock, args: Sequence[Any]) -> tuple[Traced, BlockFunction]:
         """The graph and the function for arguments like these in the mode of this thread."""
@@ -90,11 +90,7 @@ class TracedGraphs:
 
     def _traced(self, block: HybridBlock, args: Sequence[Any]) -> tuple[Traced, BlockFunction]:
         graph = trace(block, args)
-        key = graph.key()
-        known = self._by_graph.get(key)
-        if known is None:
-            known = self._by_graph[key] = graph, block._function_of(graph)
-        return known
+        return self._by_graph.get(graph.key(), lambda: (graph, block._function_of(graph)))
 
 
 def trace(block: HybridBlock, args: Sequence[Any]) -> Traced:

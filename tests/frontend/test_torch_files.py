@@ -87,14 +87,15 @@ def test_a_written_tensor_is_read(tmp_path: Path) -> None:
     ("numbers", "size", "key", "reason"),
     [
         ((2, (3,), (1,)), 4, b"0", "element 4 of a storage of 4 elements"),
-        ((0, (4,), (-1,)), 4, b"0", "are invalid"),
-        ((-1, (2,), (1,)), 4, b"0", "are invalid"),
+        ((0, (4,), (-1,)), 4, b"0", "a size that is negative"),
+        ((-1, (2,), (1,)), 4, b"0", "a size that is negative"),
+        ((0, (-(1 << 40), 1), (0, 1)), 4, b"0", "a size that is negative"),
         ((0, (2, 2), (1,)), 4, b"0", "are invalid"),
         ((0, (1 << 40,), (0,)), 4, b"0", "many more than the file"),
         ((0, (4,), (1,)), 1 << 40, b"0", "its storage has 16 bytes, not"),
         ((0, (4,), (1,)), 4, b"7", "the file has no storage '7'"),
         ((0, 4, (1,)), 4, b"0", "a shape that is no tuple"),
-        ((0, (2.5,), (1,)), 4, b"0", "a size that is no integer"),
+        ((0, (2.5,), (1,)), 4, b"0", "no integer"),
     ],
 )
 def test_damaged_tensors_are_refused(

@@ -15,6 +15,7 @@ import mxforge as mx
 import numpy as onp
 import pytest
 from mxforge import MXNetError, autograd, gluon, np, npx
+from mxforge.ir.caches import Cache
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +55,29 @@ def test_equal_graphs_of_several_shapes_share_a_function() -> None:
     results = [net(ones(n, 3)).shape for n in (2, 3, 4, 2, 3)]
     assert results == [(2, 3), (3, 3), (4, 3), (2, 3), (3, 3)]
     assert net._traces is not None and net.calls == 3 and len(net._traces._by_graph) == 1
+
+
+def test_threads_that_call_with_several_shapes_get_their_own_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = block(lambda net, x: x + 1 if x.ndim == 1 else [x * 2, x.sum()])
+    for shape in ((3,), (2, 3)):
+        net(ones(*shape))
+
+    def interrupted(self: Any, *args: Any) -> Any:
+        function = gluon.HybridBlock._function_for(self, *args)
+        if args[0].ndim == 1:
+            gluon.HybridBlock._function_for(self, ones(2, 3))  # what another thread does meanwhile
+        return function
+
+    monkeypatch.setattr(Written, "_function_for", interrupted, raising=False)
+    assert net(ones(3)).tolist() == [2, 2, 2]
+
+
+def test_graphs_that_are_not_used_are_dropped() -> None:
+    net = block(lambda net, x: x.reshape(len(x), 1) * len(x))
+    for n in range(1, 5):
+        net(ones(n))
+    assert net._traces is not None
+    assert isinstance(net._traces._by_graph, Cache) and len(net._traces._by_graph) == 4
 
 
 def test_python_code_sees_shapes_and_the_mode() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -99,6 +100,34 @@ def test_a_program_of_mxnet(predict: Predict, reference: Any) -> None:
     assert dtype.value == 0
     for each in (handle, other):
         predict.MXPredFree(each)
+
+
+def test_a_second_thread_gets_an_error(predict: Predict) -> None:
+    handle, x = predict.create({"data": (2, 3, 32, 32)}), images(2)
+    predict.set(handle, b"data", x)
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.is_set():
+            with suppress(RuntimeError):
+                predict.MXPredForward(handle)
+
+    def reshape() -> None:
+        other = ctypes.c_void_p()
+        predict.MXPredReshape(*keys_and_shapes({}), handle, ctypes.byref(other))
+        predict.MXPredFree(other)
+
+    runs = threading.Thread(target=run)
+    runs.start()
+    try:
+        for call in (lambda: predict.set(handle, b"data", x), reshape):
+            with pytest.raises(RuntimeError, match="another thread is using the context"):
+                for _ in range(10000):
+                    call()
+    finally:
+        ended.set()
+        runs.join()
+    predict.MXPredFree(handle)
 
 
 def test_inputs_are_copied(predict: Predict, reference: Any) -> None:

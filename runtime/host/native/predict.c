@@ -103,10 +103,8 @@ static const mxf_tensor *inputs_of(const struct predictor *predictor, int64_t *c
 }
 
 /* The position of an input; -1 if there is none of this name. */
-static int64_t input_of(const struct predictor *predictor, const char *key)
+static int64_t find_input(const mxf_tensor *inputs, int64_t count, const char *key)
 {
-    int64_t count;
-    const mxf_tensor *inputs = inputs_of(predictor, &count);
     for (int64_t i = 0; key != NULL && i < count; i++)
         if (!strcmp(inputs[i].name, key))
             return i;
@@ -131,8 +129,10 @@ int MXPredFree(void *handle)
 /* Sets the shapes of inputs. MXNet ignores names that the model does not have, such as those of labels. */
 static int set_shapes(struct predictor *predictor, uint32_t n, const char **keys, const uint32_t *starts, const uint32_t *extents)
 {
+    int64_t count;
+    const mxf_tensor *inputs = inputs_of(predictor, &count);
     for (uint32_t k = 0; k < n; k++) {
-        if (input_of(predictor, keys[k]) < 0)
+        if (find_input(inputs, count, keys[k]) < 0)
             continue;
         int64_t shape[MOST_AXES];
         uint32_t rank = starts[k + 1] - starts[k];
@@ -165,6 +165,8 @@ static int create(const struct predictor *other, uint32_t n, const char **keys, 
     predictor->inputs = calloc((size_t)count + 1, sizeof *predictor->inputs);
     int status = predictor->inputs == NULL ? fail("there is no memory") : 0;
     const mxf_tensor *before = other != NULL ? inputs_of(other, NULL) : NULL;
+    if (status == 0 && other != NULL && before == NULL)
+        status = fail_as(other->context);
     for (int64_t i = 0; status == 0 && before != NULL && i < count; i++)
         if (model_shape(predictor->context, before[i].name, before[i].shape, before[i].rank) != MXF_OK)
             status = fail_as(predictor->context);
@@ -198,9 +200,11 @@ int MXPredCreateEx(const char *json, const void *parameters, int bytes, int devi
         return fail("an argument is NULL");
     if (check_files(json, parameters, bytes) || create(NULL, n, keys, starts, extents, out))
         return -1;
+    int64_t count;
+    const mxf_tensor *inputs = inputs_of(*out, &count);
     for (uint32_t k = 0; k < n_dtypes; k++) {
-        int64_t i = input_of(*out, names[k]);
-        const char *own = i < 0 ? "" : inputs_of(*out, NULL)[i].dtype;
+        int64_t i = find_input(inputs, count, names[k]);
+        const char *own = i < 0 ? "" : inputs[i].dtype;
         bool known = numbers[k] >= 0 && (size_t)numbers[k] < sizeof dtypes / sizeof *dtypes;
         if (i >= 0 && (!known || strcmp(dtypes[numbers[k]], own))) {
             fail("input '%s' has the dtype %s in the library", names[k], own);
@@ -270,10 +274,14 @@ int MXPredSetInput(void *handle, const char *key, const float *data, uint32_t si
     struct predictor *predictor = handle;
     if (predictor == NULL || key == NULL || (data == NULL && size))
         return fail("an argument is NULL");
-    int64_t i = input_of(predictor, key);
+    int64_t count;
+    const mxf_tensor *inputs = inputs_of(predictor, &count);
+    if (inputs == NULL) /* another thread is using the predictor */
+        return fail_as(predictor->context);
+    int64_t i = find_input(inputs, count, key);
     if (i < 0)
         return fail("the model has no input '%s'", key);
-    const mxf_tensor *input = inputs_of(predictor, NULL) + i;
+    const mxf_tensor *input = inputs + i;
     uint64_t elements = 1;
     for (int64_t axis = 0; axis < input->rank; axis++)
         elements *= (uint64_t)input->shape[axis];
