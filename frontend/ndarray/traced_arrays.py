@@ -155,7 +155,9 @@ def _part(x: TracedArray, key: Any) -> Any:
     parts = _expanded(x, parts)
     if any(map(_is_array, parts)):
         if any(p is None for p in parts):
-            raise IndexError("the forward of a hybridized block has no keys of arrays beside None: use expand_dims")
+            raise IndexError(
+                "a key in the forward of a hybridized block cannot contain both arrays and None: use expand_dims"
+            )
         return _taken(x, parts)
     result = _sliced(x, [p for p in parts if p is not None])
     for axis in [i for i, p in enumerate(p for p in parts if not _is_integer(p)) if p is None]:
@@ -208,13 +210,14 @@ def _sliced(x: TracedArray, parts: list[Any]) -> Any:
 _BOUNDS = (("begin", "start"), ("end", "stop"), ("step", "step"))
 
 
-def _indices(x: TracedArray, part: Any) -> Any:
-    """An array of positions."""
-    if _is_integer(part):
-        part = [part]
+def _indices(x: TracedArray, part: Any, axis: int) -> Any:
+    """An array of positions. IndexError for numbers out of bounds."""
     if isinstance(part, NDArray):
         return part if part._class is not None else part.as_np_ndarray()
-    return x._graph.constant(np.asarray(normalized(part)), DType.I64, x._context)
+    numbers, extent = np.asarray(normalized([part] if _is_integer(part) else part)), x.shape[axis]
+    for number in numbers[(numbers < -extent) | (numbers >= extent)][:1]:
+        raise IndexError(f"index {number} is out of bounds for axis {axis} with size {extent}")
+    return x._graph.constant(numbers, DType.I64, x._context)
 
 
 def _taken(x: Any, parts: list[Any]) -> Any:
@@ -222,9 +225,9 @@ def _taken(x: Any, parts: list[Any]) -> Any:
     axes = [axis for axis, part in enumerate(parts) if not isinstance(part, slice)]
     sliced = _sliced(x, [part if isinstance(part, slice) else slice(None) for part in parts])
     if len(axes) == 1:
-        return sliced._apply("take", _indices(x, parts[axes[0]]), axis=axes[0], mode="wrap")
+        return sliced._apply("take", _indices(x, parts[axes[0]], axes[0]), axis=axes[0], mode="wrap")
     numpy, first = import_module("..numpy", __package__), axes[0]
-    positions = [_indices(x, parts[axis]).astype("int64") % x.shape[axis] for axis in axes]
+    positions = [_indices(x, parts[axis], axis).astype("int64") % x.shape[axis] for axis in axes]
     stacked = numpy.stack(numpy.broadcast_arrays(*positions))
     in_front = numpy.transpose(sliced, [*axes, *[axis for axis in range(x.ndim) if axis not in axes]])
     taken = in_front._apply("gather_nd", stacked)
@@ -238,7 +241,7 @@ def _taken(x: Any, parts: list[Any]) -> Any:
 def _masked(x: TracedArray, parts: list[Any], masks: list[Any]) -> Any:
     """The elements where a mask for the first axes is true."""
     if len(parts) > 1 or isinstance(masks[0], bool | np.bool_):
-        raise IndexError("the forward of a hybridized block has masks without other keys alone: x[mask]")
+        raise IndexError("a mask in the forward of a hybridized block must be an array, and the whole key: x[mask]")
     mask = masks[0]
     if not isinstance(mask, NDArray):
         mask = x._graph.constant(np.asarray(mask), DType.BOOL, x._context)

@@ -194,7 +194,8 @@ def _model(w: Writer, graph: Graph, names: list[str], parameters: Mapping[str, n
     for value, name in zip(graph.outputs, map(_output_name, names), strict=True):
         written = w.input(value)
         is_named = written == name and written in computed and written not in outputs
-        if not is_named and (name in computed or name in w.initializers):  # an inner tensor has the name
+        is_inner = name not in outputs and (name in computed or name in w.initializers)
+        if is_inner and not is_named:
             w.rename(name)
         outputs.append(written if is_named else w.op("Identity", w.input(value), hint=name))
     read = _names_read(w.nodes)

@@ -91,6 +91,20 @@ def test_a_model_is_written_by_the_names_of_onnx(tmp_path: Path) -> None:
     np.testing.assert_allclose(run(model, {"data": x.asnumpy()})[0], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_outputs_have_different_names() -> None:
+    x = mx.sym.var("x")
+    a = mx.sym.exp(x, name="a")
+    b = mx.sym.log(a + 1, name="a")
+    types = {"x": TensorType((2,), DType.F32)}
+    for outputs in ([a, a], [a, b], [b, a], [a, b, a]):
+        model = export_symbol(mx.sym.Group(outputs), {}, types).proto()
+        names = [output.name for output in model.graph.output]
+        assert len(set(names)) == len(names) and names[0] == "a"
+        values = {id(a): np.exp([0.0, 1.0]), id(b): np.log(np.exp([0.0, 1.0]) + 1)}
+        for output, result in zip(outputs, run(model, {"x": np.array([0, 1], np.float32)}), strict=True):
+            np.testing.assert_allclose(result, values[id(output)], rtol=1e-5)
+
+
 def test_scales_fixed_to_1_are_ignored() -> None:
     # MXNet's export writes the stored scales.
     made = mx.sym.BatchNorm(mx.sym.var("data"), fix_gamma=True, name="bn")
