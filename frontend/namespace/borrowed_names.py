@@ -1,4 +1,5 @@
-"""The tables of borrowed.py: the names that modules of MXNet 1.9.1 import from other modules and so re-export."""
+"""The tables of borrowed.py: the names that modules of MXNet 1.9.1 import from other modules and so re-export, and
+layers and metrics that MXNet 2 has in other modules."""
 
 from __future__ import annotations
 
@@ -173,8 +174,8 @@ BORROWED = {
     "executor": """ExecutorHandle NDArrayHandle SymbolHandle _LIB _check_arguments _load_data _load_label
     _split_input_slice c_array_buf c_handle_array c_str_array check_call copy mx_int mx_uint ndarray py_array py_str""",
     "executor_manager": "np",
-    "gluon": """Trainer=.gluon.trainer:Trainer contrib=.gluon.contrib data=.gluon.data model_zoo=.gluon.model_zoo
-    rnn=.gluon.rnn trainer""",
+    "gluon": """Trainer=.gluon.trainer:Trainer contrib=.gluon.contrib data=.gluon.data metric=.metric
+    model_zoo=.gluon.model_zoo rnn=.gluon.rnn trainer""",
     "gluon.block": "OrderedDict _mx_np _mx_npx copy defaultdict json np np_symbol re threading warnings",
     "gluon.contrib": """cnn=.gluon.contrib.cnn data=.gluon.contrib.data estimator=.gluon.contrib.estimator
     nn=.gluon.contrib.nn rnn=.gluon.contrib.rnn""",
@@ -207,10 +208,22 @@ BORROWED = {
     "gluon.model_zoo.vision.resnet": "base cpu is_np_array os",
     "gluon.model_zoo.vision.squeezenet": "HybridBlock base cpu os",
     "gluon.model_zoo.vision.vgg": "HybridBlock base cpu os",
+    "gluon.nn": """Concatenate=.gluon.contrib.nn:Concurrent HybridConcatenate=.gluon.contrib.nn:HybridConcurrent
+    DeformableConvolution=.gluon.contrib.cnn:DeformableConvolution
+    ModulatedDeformableConvolution=.gluon.contrib.cnn:ModulatedDeformableConvolution
+    PixelShuffle1D=.gluon.contrib.nn:PixelShuffle1D PixelShuffle2D=.gluon.contrib.nn:PixelShuffle2D
+    PixelShuffle3D=.gluon.contrib.nn:PixelShuffle3D SiLU=.gluon.nn.activations:Swish
+    SyncBatchNorm=.gluon.contrib.nn:SyncBatchNorm""",
     "gluon.nn.activations": "is_np_array",
     "gluon.nn.basic_layers": "Block _indent is_np_array nd np sym warnings",
     "gluon.nn.conv_layers": "is_np_array numeric_types",
     "gluon.parameter": "OrderedDict ParameterDict=.gluon.parameter_dict:ParameterDict _mx_np defaultdict np",
+    "gluon.rnn": """LSTMPCell=.gluon.contrib.rnn:LSTMPCell
+    VariationalDropoutCell=.gluon.contrib.rnn:VariationalDropoutCell Conv1DRNNCell=.gluon.contrib.rnn:Conv1DRNNCell
+    Conv2DRNNCell=.gluon.contrib.rnn:Conv2DRNNCell Conv3DRNNCell=.gluon.contrib.rnn:Conv3DRNNCell
+    Conv1DLSTMCell=.gluon.contrib.rnn:Conv1DLSTMCell Conv2DLSTMCell=.gluon.contrib.rnn:Conv2DLSTMCell
+    Conv3DLSTMCell=.gluon.contrib.rnn:Conv3DLSTMCell Conv1DGRUCell=.gluon.contrib.rnn:Conv1DGRUCell
+    Conv2DGRUCell=.gluon.contrib.rnn:Conv2DGRUCell Conv3DGRUCell=.gluon.contrib.rnn:Conv3DGRUCell""",
     "gluon.rnn.rnn_layer": "is_np_array rnn_cell tensor_types",
     "gluon.trainer": "KVStore _create_kvstore _create_sparse_kvstore",
     "gluon.utils": "_mx_np collections hashlib np os requests sys uuid",

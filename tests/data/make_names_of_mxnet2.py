@@ -7,7 +7,9 @@ import json
 import pathlib
 from importlib import import_module
 
-PATHS = "numpy numpy.linalg numpy.random numpy_extension numpy_extension.random".split()
+PATHS = """
+    gluon gluon.nn gluon.rnn numpy numpy.linalg numpy.random numpy_extension numpy_extension.random
+""".split()
 
 
 def main():
