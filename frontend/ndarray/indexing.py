@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ..context import Context
     from .ndarray import NDArray
 
+_LARGE_MASK = 1 << 12
+"""The number of elements from which on a mask is turned into positions first: NumPy is faster below."""
 _BASIC = (int, np.integer, slice, type(None), type(Ellipsis))
 
 
@@ -118,7 +120,7 @@ def _select(array: NDArray, key: Any) -> NDArray:
         none = [None] * len(key)
         return op.slice(array, begin=none, end=none, step=steps)
     memory = array._memory()
-    selected = memory[key]
+    selected = _masked(memory, key)
     if not isinstance(selected, np.ndarray):  # a NumPy scalar is a copy; with `...` NumPy returns a view of shape ()
         selected = memory[(*key, ...) if isinstance(key, tuple) else (key, ...)]
     shape = selected.shape if array._class else selected.shape or (shape_of_element() if _is_element(key) else (1,))
@@ -129,6 +131,15 @@ def _select(array: NDArray, key: Any) -> NDArray:
         places = np.arange(array.size).reshape(array._shape)[key].reshape(-1)
         return array._taken(_positions(places, array._context))._view(shape)
     return array._like(np.ascontiguousarray(selected).reshape(shape))
+
+
+def _masked(memory: np.ndarray, key: Any) -> Any:
+    """memory[key]. NumPy takes elements under a large mask with a branch for each: their positions are found first."""
+    if not isinstance(key, np.ndarray) or key.dtype != np.bool_ or key.size < _LARGE_MASK:
+        return memory[key]
+    if key.shape != memory.shape[: key.ndim]:
+        return memory[key]  # an IndexError
+    return memory.reshape(key.size, *memory.shape[key.ndim :]).take(np.flatnonzero(key), axis=0)
 
 
 def _is_spaced(array: NDArray, key: tuple[Any, ...]) -> bool:

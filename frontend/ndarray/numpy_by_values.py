@@ -29,13 +29,25 @@ def _values(x: NDArray) -> onp.ndarray:
 
 
 def _nonzero(operator: Any, x: NDArray) -> NDArray:
-    return _new(onp.argwhere(onp.atleast_1d(_values(x))).astype(onp.int64, copy=False), x)
+    return _new(onp.stack(_indices(onp.atleast_1d(_values(x))), 1), x)
 
 
 def nonzero_by_axis(x: NDArray) -> tuple[NDArray, ...]:
     """The indices of nonzero elements, an array for each axis."""
-    places = onp.nonzero(onp.atleast_1d(_values(x)))
-    return tuple([_new(place.astype(onp.int64, copy=False), x) for place in places])
+    return tuple([_new(place, x) for place in _indices(onp.atleast_1d(_values(x)))])
+
+
+def _indices(values: onp.ndarray) -> list[onp.ndarray]:
+    """The indices of nonzero elements for each axis. NumPy finds them in a vector several times faster than in a
+    matrix; those of rows follow from the number of elements before each row."""
+    places, extent = onp.flatnonzero(values), values.shape[-1]
+    if values.ndim == 1 or not values.size:
+        return [places] if values.ndim == 1 else [places] * values.ndim
+    rows = onp.arange(values.size // extent)
+    bounds = onp.searchsorted(places, onp.append(rows, len(rows)) * extent)
+    row = onp.repeat(rows, onp.diff(bounds))
+    before = [row] if values.ndim == 2 else list(onp.unravel_index(row, values.shape[:-1]))
+    return [*before, places - row * extent]
 
 
 def _unique(operator: Any, x: NDArray) -> Any:

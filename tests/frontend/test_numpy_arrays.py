@@ -171,3 +171,24 @@ def test_functions_of_numpy_on_arrays() -> None:
     assert (onp.ones((2, 2)) + x).tolist() == [[2, 3], [4, 5]] and (onp.float32(2) * x)[0, 0].item() == 2
     with autograd.record(), pytest.raises(ValueError, match="Falling back to NumPy operator nextafter"):
         onp.nextafter(x, x)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 0), (0, 3), (3, 4), (2, 0, 4), (2, 3, 4, 5), (80, 90)], ids=str)
+def test_positions_and_masks_of_any_shape(shape: tuple[int, ...]) -> None:
+    """Of large arrays masks become positions first."""
+    values = onp.random.RandomState(0).randint(0, 3, shape).astype("float32")
+    x = np.array(values)
+    expected = onp.nonzero(onp.atleast_1d(values))
+    positions = np.nonzero(x)
+    assert [p.tolist() for p in positions] == [e.tolist() for e in expected]
+    assert {str(p.dtype) for p in positions} == {"int64"} and npx.nonzero(x).shape == (len(expected[0]), len(expected))
+    if shape:
+        mask = values > 1
+        assert x[np.array(mask, dtype="bool")].tolist() == values[mask].tolist()
+        rows = np.array(mask.reshape(shape[0], -1).any(axis=1), dtype="bool") if mask.size else np.zeros(shape[0]) > 0
+        assert x[rows].tolist() == values[rows.asnumpy()].tolist()
+
+
+def test_a_large_mask_of_another_shape() -> None:
+    with pytest.raises(IndexError, match="boolean index did not match"):
+        np.zeros((80, 90))[np.ones((90, 80)) > 0]
