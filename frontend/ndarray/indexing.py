@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .ndarray import NDArray
 
 _LARGE_MASK = 1 << 12
-"""The number of elements from which on a mask is turned into positions first: NumPy is faster below."""
+"""The number of elements from which on the positions under a mask are found first: NumPy is faster below."""
 _BASIC = (int, np.integer, slice, type(None), type(Ellipsis))
 
 
