@@ -264,3 +264,22 @@ def test_symbols_and_unknown_shapes_are_refused() -> None:
     net.initialize(force_reinit=True)
     with pytest.raises(RuntimeError, match=r"Written has parameters with unknown shape.* Written\.infer_shape"):
         net(ones(3))
+
+
+@pytest.mark.usefixtures("simulated_gpus")
+def test_a_traced_block_on_a_gpu() -> None:
+    def forward(net: Any, x: Any) -> Any:
+        scaled = x * net.weight.data(x.device) + np.arange(3, device=x.device)
+        return scaled - 1 if x.shape[0] > 1 else scaled
+
+    slopes = []
+    for context in (mx.cpu(), mx.gpu(0)):
+        net = block(forward)
+        net.reset_device(context)
+        x = np.arange(6, device=context).reshape(2, 3)
+        with autograd.record():
+            y = net(x).sum()
+        y.backward()
+        assert y.device == context
+        slopes.append((float(y), net.weight.grad().asnumpy().tolist()))
+    assert slopes[0] == slopes[1]
