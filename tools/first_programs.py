@@ -8,6 +8,7 @@ enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -282,11 +283,13 @@ def _sequences(layer: Callable[[], nn.HybridBlock]) -> nn.HybridBlock:
 
 def _images() -> Generator[nn.HybridBlock]:
     """Small networks on images: each kind of convolution, pooling and normalisation that deep ones have."""
-    classifier, blocks, thin = (nn.HybridSequential() for _ in range(3))
-    classifier.add(nn.Conv2D(16, 7, 2, 3), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(3, 2, 1))
-    classifier.add(nn.Conv2D(32, 3, 1, 1), nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(32, 3, 2, 1))
-    classifier.add(nn.BatchNorm(), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Dense(10))
-    yield classifier
+    for first, second in ((16, 32), (32, 64)):
+        classifier = nn.HybridSequential()
+        classifier.add(nn.Conv2D(first, 7, 2, 3), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(3, 2, 1))
+        classifier.add(nn.Conv2D(second, 3, 1, 1), nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(second, 3, 2, 1))
+        classifier.add(nn.BatchNorm(), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Dense(10))
+        yield classifier
+    blocks, thin = nn.HybridSequential(), nn.HybridSequential()
     for channels in (8, 16):
         blocks.add(nn.Conv2D(channels, 3, 1, 1, activation="relu"), nn.MaxPool2D(2, 2))
     blocks.add(nn.Conv2D(16, 1, activation="relu"), nn.Conv2DTranspose(4, 4, 2, 1))
@@ -334,13 +337,14 @@ def train_any_images() -> None:
 
 def train_any_batch() -> None:
     """Dense layers on batches of any size."""
-    for units, optimizer in product(((64, 32, 10), (8,)), ("sgd", "adam")):
-        _step_of_each(_dense(*units), [nd.ones((rows, 40)) for rows in (32, 20)], optimizer)
+    for (inputs, *units), optimizer in product(((40, 64, 32, 10), (40, 8), (784, 128, 64, 10)), ("sgd", "adam")):
+        _step_of_each(_dense(*units), [nd.ones((rows, inputs)) for rows in (32, 20)], optimizer)
 
 
 def train_any_length() -> None:
     """Recurrent layers and attention on sequences of any length."""
-    for layer in (lambda: rnn.LSTM(48), lambda: rnn.GRU(48), lambda: rnn.LSTM(32, 2), lambda: _Attention(32)):
+    recurrent = (partial(kind, width) for kind, width in product((rnn.LSTM, rnn.GRU), (48, 128)))
+    for layer in (*recurrent, partial(rnn.LSTM, 32, 2), partial(_Attention, 32)):
         _step_of_each(_sequences(layer), [nd.ones((steps, 4)) for steps in (12, 18)])
 
 
