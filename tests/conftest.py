@@ -55,7 +55,7 @@ def sample(cases: list[pytest.Item], config: pytest.Config) -> list[pytest.Item]
     """Every N-th case of a test, at least one."""
     marker = cases[0].get_closest_marker("sampled")
     step = int(config.getoption("--sample") or (marker.args[0] if marker else 1))
-    first = int(config.getoption("--skip")) % step
+    first = int(config.getoption("--skip") or 0) % step
     return cases[min(first, len(cases) - 1) :: step]
 
 

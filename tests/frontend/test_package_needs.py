@@ -27,7 +27,7 @@ class Halved(mx.gluon.Parameter):
         for part in ("_var", "_data", "_grad", "_ctx_list", "_ctx_map", "_trainer"):
             setattr(self, part, getattr(other, part))
 
-    def data(self, ctx: Any = None) -> Any:
+    def data(self, ctx: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return super().data(ctx) / 2
 
 
