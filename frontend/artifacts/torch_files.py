@@ -98,7 +98,8 @@ def read_torch(path: Path) -> dict[str, ParamsArray]:
     """Read the tensors of a state dict by name.
 
     A file with other entries beside one state dict, as checkpoints of training have, gives the arrays of that; with
-    several state dicts, names begin with their keys. Raises ArtifactError if the file is damaged, has another format,
+    several state dicts, names begin with their keys. Tensors beside state dicts that have more are left out, such as
+    the state of a generator. Raises ArtifactError if the file is damaged, has another format,
     or contains anything but tensors, containers, numbers and strings, and OSError as `open` does.
     """
     with path.open("rb") as file:
@@ -228,6 +229,17 @@ def _size(extents: Any = ()) -> tuple[int, ...]:
     return _integers(extents)
 
 
+def _counts(numbers: Any = None) -> dict[Any, Any]:
+    """A Counter, which states of learning rate schedulers have."""
+    if numbers is not None and type(numbers) is not dict:
+        raise pickle.UnpicklingError("a Counter without a dictionary")
+    return numbers or {}
+
+
+def _device(kind: Any, number: Any = 0) -> str:
+    return f"{kind}:{number}"
+
+
 def _integers(numbers: Any) -> tuple[int, ...]:
     if type(numbers) not in (tuple, list):
         raise pickle.UnpicklingError("a shape that is no tuple")
@@ -251,6 +263,8 @@ _NAMES: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_parameter"): Name(_parameter),
     ("torch._utils", "_rebuild_parameter_with_state"): Name(_parameter),
     ("torch", "Size"): Name(_size),
+    ("torch", "device"): Name(_device),
+    ("collections", "Counter"): Name(_counts),
 }
 """What a state dict names."""
 
@@ -263,11 +277,11 @@ def _state_dict(value: Any, path: Path) -> dict[str, _Tensor]:
     if not isinstance(value, dict):
         raise ArtifactError(f"{path}: contains a {type(value).__name__.strip('_').lower()}, not a state dict")
     tensors = dict(_tensors(value))
-    if tensors:
-        return tensors
     parts = {
         str(key): found for key, part in value.items() if isinstance(part, dict) and (found := dict(_tensors(part)))
     }
+    if tensors and len(tensors) >= sum(map(len, parts.values())):
+        return tensors
     if len(parts) == 1:
         return next(iter(parts.values()))
     if not parts and value:

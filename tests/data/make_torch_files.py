@@ -46,6 +46,18 @@ def tensors() -> dict[str, Any]:
     return found
 
 
+def checkpoint(network: torch.nn.Module) -> dict[str, Any]:
+    """The state of a training, with a tensor and a Counter."""
+    optimizer = torch.optim.Adam(network.parameters())
+    scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 4])
+    states = {
+        "state_dict": network.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "scheduler": scheduler.state_dict(),
+    }
+    return {"epoch": 3, **states, "loss": torch.tensor(0.5), "device": torch.device("cpu")}
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
@@ -57,9 +69,7 @@ def main() -> None:
     x = torch.randn(2, 3, 6, 6)
     np.savez(FOLDER / "network.npz", x=x.numpy(), y=network(x).detach().numpy())
     torch.save(network.state_dict(), FOLDER / "network.pth")
-    optimizer = torch.optim.Adam(network.parameters())
-    checkpoint = {"epoch": 3, "state_dict": network.state_dict(), "optimizer": optimizer.state_dict(), "loss": 0.5}
-    torch.save(checkpoint, FOLDER / "checkpoint.pt")
+    torch.save(checkpoint(network), FOLDER / "checkpoint.pt")
     torch.save(tensors(), FOLDER / "tensors.pt")
     np.savez(FOLDER / "tensors.npz", **{name: _array(t) for name, t in tensors().items()})
     torch.save({"x": torch.ones(2)}, FOLDER / "legacy.pt", _use_new_zipfile_serialization=False)

@@ -34,6 +34,7 @@ from mxforge.runtime.host.machine import cpu_flags
 from mxforge.runtime.host.threads import get_num_threads
 from mxforge.tools.errors import ToolError
 from mxforge.tools.library import targets, write
+from mxforge.tools.library.header import c_name
 from mxforge.tools.library.needs import Need, needs_of
 from mxforge.tools.library.tables import library_model
 from mxforge.tools.main import main
@@ -447,3 +448,9 @@ def test_refused_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         ((*out, "--target", "cuda-sm90", "--emit", "shared"), "--emit shared is for programs on the CPU"),
     ):
         assert text in refusal(capsys, model, *shape, *arguments)
+
+
+def test_names_of_models_become_names_in_c() -> None:
+    names = {"net": "net", "res-net.v1": "res_net_v1", "7": "model_7", "int": "model_int", "_x": "model__x"}
+    taken = {name: f"model_{name}" for name in ("mxforge", "mxf", "std")}  # mxforge.h, mxf_run, namespace std
+    assert {name: c_name(name) for name in {**names, **taken}} == {**names, **taken}

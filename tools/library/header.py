@@ -19,12 +19,14 @@ PREDICT_FUNCTIONS = (
 )
 """The functions of MXNet's C predict API that libraries can have."""
 
-_WORDS = frozenset(
+_TAKEN = frozenset(
     """alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double
     else enum explicit export extern false float for friend goto if inline int long mutable namespace new not nullptr
     operator or private protected public register restrict return short signed sizeof static struct switch template this
-    throw true try typedef typename union unsigned using virtual void volatile while xor""".split()
+    throw true try typedef typename union unsigned using virtual void volatile while xor
+    mxf mxforge std""".split()
 )
+"""Keywords, and names that the headers and the C code of libraries use."""
 
 _HEADER = """\
 /* The model {model} as a library, written by mxforge {version}. See `mxforge help deploy-c`.
@@ -192,7 +194,7 @@ target_link_libraries({name} PUBLIC Threads::Threads m)
 def c_name(name: str) -> str:
     """An identifier of C for a model."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return f"model_{text}" if not text or text[0].isdigit() or text[0] == "_" or text in _WORDS else text
+    return f"model_{text}" if not text or text[0].isdigit() or text[0] == "_" or text in _TAKEN else text
 
 
 def c_header(name: str, model: LibraryModel) -> str:
