@@ -20,8 +20,8 @@ from .parameter_dict import ParameterDict
 from .plain_block import Block
 from .structure import flatten, has_numpy, is_numpy, kinds_in, operators_for, regroup, same_format
 from .traced_graphs import (
-    Constant,
-    Traced,
+    TracedConstant,
+    TracedGraph,
     TracedGraphs,
     contains_written,
     unknown_parameters,
@@ -204,11 +204,11 @@ class HybridBlock(Block):
             self._in_format, self._out_format = graph.in_format, graph.out_format
         return function  # another thread can have set another one
 
-    def _function_of(self, graph: Traced) -> BlockFunction:
+    def _function_of(self, graph: TracedGraph) -> BlockFunction:
         """The function of a traced graph."""
         positions = {s.name: i for i, s in enumerate(graph.inputs)}
         params = self.collect_params()
-        constants = {name: Constant(array) for name, array in graph.constants.items()}
+        constants = {name: TracedConstant(array) for name, array in graph.constants.items()}
         slots = [
             (True, positions[n]) if n in positions else (False, constants.get(n) or _parameter(params, n))
             for n in graph.outputs.list_inputs()
@@ -454,10 +454,10 @@ class HybridBlock(Block):
         arrays |= {f"arg:{n}": p._reduce() for n, p in self._captured().items()}
         ndarray.save(f"{path}-{epoch:04d}.params", arrays)
 
-    def _captured(self) -> dict[str, Constant]:
+    def _captured(self) -> dict[str, TracedConstant]:
         """The arrays of numbers in the traced graph, by the names of their variables."""
         names = self._cached_graph[1].list_inputs()
-        return {n: p for n, (_, p) in zip(names, self._cached_op_args, strict=False) if isinstance(p, Constant)}
+        return {n: p for n, (_, p) in zip(names, self._cached_op_args, strict=False) if isinstance(p, TracedConstant)}
 
     def _saved_graph(self) -> dict[str, Any]:
         if not self._cached_graph:

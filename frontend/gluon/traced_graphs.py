@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .plain_block import Block
 
 
-class Traced(NamedTuple):
+class TracedGraph(NamedTuple):
     """The graph of a block: symbols of its inputs, its outputs as one symbol, the formats of both
     (`structure.flatten`), and the arrays of numbers that `forward` made, by the names of their variables."""
 
@@ -59,7 +59,7 @@ def _inputs(node: Any, numbers: dict[Any, int]) -> tuple[tuple[int, int], ...]:
     return tuple([(numbers[e.node], e.index) for e in node.inputs])
 
 
-class Constant:
+class TracedConstant:
     """An array of numbers that `forward` made, in the place of a parameter of the graph."""
 
     def __init__(self, array: NDArray) -> None:
@@ -77,10 +77,10 @@ class TracedGraphs:
     """The graphs and functions of a block by kind of call."""
 
     def __init__(self) -> None:
-        self._known: Cache[Any, tuple[Traced, BlockFunction]] = Cache("traced calls", SIGNATURES)
-        self._by_graph: Cache[Any, tuple[Traced, BlockFunction]] = Cache("traced graphs", SIGNATURES)
+        self._known: Cache[Any, tuple[TracedGraph, BlockFunction]] = Cache("traced calls", SIGNATURES)
+        self._by_graph: Cache[Any, tuple[TracedGraph, BlockFunction]] = Cache("traced graphs", SIGNATURES)
 
-    def find(self, block: HybridBlock, args: Sequence[Any]) -> tuple[Traced, BlockFunction]:
+    def find(self, block: HybridBlock, args: Sequence[Any]) -> tuple[TracedGraph, BlockFunction]:
         """The graph and the function for arguments like these in the mode of this thread."""
         flat, form = flatten(args, "input")
         types = [None if a is None else (a._shape, a._dtype, a._context, is_numpy(a)) for a in flat]
@@ -88,12 +88,12 @@ class TracedGraphs:
         known = self._known.find(key)
         return self._known.add(key, self._traced(block, args)) if known is None else known
 
-    def _traced(self, block: HybridBlock, args: Sequence[Any]) -> tuple[Traced, BlockFunction]:
+    def _traced(self, block: HybridBlock, args: Sequence[Any]) -> tuple[TracedGraph, BlockFunction]:
         graph = trace(block, args)
         return self._by_graph.get(graph.key(), lambda: (graph, block._function_of(graph)))
 
 
-def trace(block: HybridBlock, args: Sequence[Any]) -> Traced:
+def trace(block: HybridBlock, args: Sequence[Any]) -> TracedGraph:
     """Run `forward` of a block on traced arrays. Deferred initializations of parameters are finished."""
     from ..symbol.tracer import SymbolTracer
 
@@ -110,7 +110,7 @@ def trace(block: HybridBlock, args: Sequence[Any]) -> Traced:
     outputs = symbol.Group([tracer.symbol_of(r) for r in results])
     inputs = [s.as_np_ndarray() if is_numpy(a) else s for s, a in zip(variables, flat, strict=True) if s is not None]
     chosen = outputs.as_np_ndarray() if has_numpy(results) else outputs
-    return Traced(inputs, chosen, in_format, out_format, tracer.constants)
+    return TracedGraph(inputs, chosen, in_format, out_format, tracer.constants)
 
 
 def contains_written(block: Block) -> bool:

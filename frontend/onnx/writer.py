@@ -190,7 +190,7 @@ class Writer:
         """A quotient, rounded down, or its remainder. ONNX rounds quotients to zero; remainders have b's sign."""
         operation, operands = n.trace.definition(n)
         if operation not in ("//", "%"):
-            raise MXNetError(f"ONNX cannot compute the extent {operation}")
+            raise MXNetError("ONNX has no operators that compute an extent of the model from this one")
         a, b = map(self.size, operands)
         rest = self.op("Mod", a, b)
         return rest if operation == "%" else self.op("Div", self.op("Sub", a, rest), b)
