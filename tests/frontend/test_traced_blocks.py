@@ -96,6 +96,31 @@ def test_elements_are_those_of_the_first_call() -> None:
     assert net(ones(3) * 2).tolist() == [6, 6, 6]
 
 
+def test_modes_in_forward_do_not_change_the_graph() -> None:
+    """As in MXNet 2."""
+
+    def paused(net: Any, x: Any) -> Any:
+        with autograd.pause():
+            total = x.sum()
+        return x * total
+
+    def predicting(net: Any, x: Any) -> Any:
+        with autograd.predict_mode():
+            return npx.dropout(x, 1 - 1e-6)
+
+    gradients: list[Any] = []
+    for hybrid in (False, True):
+        x = ones(3)
+        x.attach_grad()
+        with autograd.record():
+            y = block(paused, hybrid)(x)
+        y.backward()
+        gradients.append(x.grad.tolist())
+        with autograd.record():
+            assert block(predicting, hybrid)(x).tolist() == ([0] * 3 if hybrid else [1] * 3)
+    assert gradients == [[3] * 3, [6] * 3]
+
+
 def test_statistics_are_updated_once() -> None:
     class Normalised(gluon.HybridBlock):
         def __init__(self) -> None:
