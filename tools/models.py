@@ -135,7 +135,12 @@ def _named_as(symbol: Symbol, stored: Mapping[str, NDArray], path: Path) -> Mapp
     printed."""
     if not stored or not stored.keys().isdisjoint(symbol.list_inputs()):
         return stored
-    names = match_names(symbol, {name: array.shape for name, array in stored.items()})
+    try:
+        names = match_names(symbol, {name: array.shape for name, array in stored.items()})
+    except ToolError:
+        if path.suffix.lower() in READERS:
+            raise
+        return stored  # MXNet's file of another model: `require_parameters` names what is missing
     print(f"mxforge: the names in {path} differ from the model's:", *differing(names), sep="\n  ", file=sys.stderr)
     return {other: stored[name] for name, other in names.items()}
 

@@ -55,7 +55,7 @@ def match_names(symbol: Symbol, shapes: Mapping[str, Shape]) -> dict[str, str]:
     rest = [name for name in missing if name not in matched.values()]
     if rest:
         free = [name for name in left if name not in matched]
-        raise ToolError(f"no array in the file fits {_shown(rest)} (not used: {_shown(free) or 'none'})")
+        raise ToolError(f"no array in the file fits {shown(rest)} (not used: {shown(free) or 'none'})")
     return {name: matched.get(name) or name for name in shapes if name in same or name in matched}
 
 
@@ -136,6 +136,6 @@ def differing(names: Mapping[str, str]) -> list[str]:
     return [f"{name} -> {other}" for name, other in names.items() if name != other]
 
 
-def _shown(names: Sequence[str]) -> str:
+def shown(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

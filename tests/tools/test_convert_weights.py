@@ -92,6 +92,15 @@ def test_parameters_without_an_array_are_named() -> None:
         )
 
 
+def test_a_file_without_an_array_of_the_symbol_is_an_error(mxforge: Any, tmp_path: Path) -> None:
+    """`w` has no role in a layer, and can be an input."""
+    symbol, target = tmp_path / "net-symbol.json", tmp_path / "net.params"
+    mx.sym.FullyConnected(mx.sym.var("data"), mx.sym.var("w"), num_hidden=4, no_bias=True).save(str(symbol))
+    done = mxforge("convert", FILES / "network.pth", target, "--symbol", symbol)
+    assert done.status == 1 and not target.exists()
+    assert "(conv1.weight, bn1.weight, bn1.bias, bn1.running_mean and 10 more) has a name or a layer of" in done.err
+
+
 def test_an_onnx_file_is_converted_to_the_files_of_mxnet(mxforge: Any, symbol: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     assert mxforge("convert", FILES / "network.pth", tmp_path / "net-0000.params", "--symbol", symbol).status == 0
