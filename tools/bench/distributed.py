@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import ToolError
 
 _WORKER = "mxforge.tools.bench.distributed_worker"
-_TRAININGS = (("resnet18_v1", 8, 64, 1.0), ("resnet18_v1", 8, 64, 10.0))
+_TRAININGS = (("resnet18_v1", 16, 96, 1.0), ("resnet18_v1", 16, 96, 10.0))
 """Network, batch of a worker, size of images, and Gbit/s of the link."""
 
 
@@ -47,4 +47,5 @@ def _measured(workers: int, threads: int, *arguments: str) -> Any:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ToolError(f"measured processes failed: {(done.stderr.strip() or 'no message').splitlines()[-1]}")
-    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("[0]"))[3:])
+    text = next(line for line in done.stdout.splitlines() if line.startswith("[0]")).removeprefix("[0]").lstrip()
+    return json.JSONDecoder().raw_decode(text)[0]
