@@ -15,7 +15,8 @@ from mxforge.codegen.lower import lower_region
 from mxforge.codegen.nest import build_nest
 from mxforge.ir.dialects.core import CoreBuilder, Fused
 from mxforge.ir.graph import Value
-from mxforge.ir.kernel import Store
+from mxforge.ir.kernel import Load, Local, Ref, Scalar, Store
+from mxforge.ir.scalar import ScalarOp
 from rewriting import tensor
 
 AXES = (0, 2, 3)
@@ -141,3 +142,11 @@ def test_a_row_in_one_loop_has_no_scratch_for_values_that_a_later_loop_reads_fir
         return [b.mul(b.mul(e, e), b.broadcast_to(peak, x.type.shape))]
 
     assert steps(4, 50, rows=rows) == ([1, 2], [])
+
+
+def test_scratch_rows_are_in_the_order_in_which_they_are_read() -> None:
+    """Not in that of a set of their names, which changes with Python's hash seed."""
+    names = [f"v{i}" for i in range(12)]
+    loads = [Local(n, ("r",), Scalar(ScalarOp.EXP, (Load("x", ()),))) for n in names]
+    total = Scalar(ScalarOp.ADD, tuple(map(Ref, reversed(names))))
+    assert scratch_rows([LoopGroup([*loads]), LoopGroup([Store("y", (), total)])]) == names[::-1]

@@ -123,5 +123,6 @@ def _is_full(stage: Stage, nest: Nest) -> bool:
     return any(nest.accesses[stage.buffer, stage.index].stride(a) for a in reduced)
 
 
-def _refs(stage: Stage) -> set[str]:
-    return {e.local for e in walk(stage.value) if isinstance(e, Ref)}
+def _refs(stage: Stage) -> tuple[str, ...]:
+    """The Locals that a stage reads, in order: scratch rows are allocated in it."""
+    return tuple(dict.fromkeys(e.local for e in walk(stage.value) if isinstance(e, Ref)))
