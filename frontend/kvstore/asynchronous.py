@@ -143,9 +143,16 @@ class _Owners:
 
     def _raise(self) -> None:
         if self._error is not None:
-            raise MXNetError(f"worker {self._rank} could not update a value: {self._error}") from self._error
+            raise MXNetError(f"worker {self._rank} could not serve its values: {self._error}") from self._error
 
     def _serve(self) -> None:
+        """Serve until all workers have ended. An error is that of this worker's next call."""
+        try:
+            self._serve_all()
+        except Exception as error:
+            self._error = self._error or error
+
+    def _serve_all(self) -> None:
         ended = 0
         while ended < self._size:
             message = self._mailbox.receive()
@@ -158,7 +165,10 @@ class _Owners:
             elif kind == _END:
                 ended += 1
             else:
-                self._take(sender, kind, number, content)
+                try:
+                    self._take(sender, kind, number, content)
+                except Exception as error:  # the others are served until this worker's error ends the job
+                    self._error = self._error or error
 
     def _take(self, sender: int, kind: int, number: int, content: Array) -> None:
         store = self._store()
@@ -168,12 +178,9 @@ class _Owners:
         stored = store._values[key]
         if kind == _PULL:
             self._mailbox.send(sender, (_VALUE, number, 0, 0), stored.tostype("default").asnumpy())
-            return
-        try:
+        else:
             values = content.view(np.dtype(stored.dtype)).reshape(stored.shape)
             store.update(key, nd.array(values, ctx=stored.context, dtype=stored.dtype))
-        except Exception as error:
-            self._error = self._error or error
 
     def close(self) -> None:
         """Send no more messages, and serve the others until they do so too."""

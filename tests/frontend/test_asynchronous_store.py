@@ -122,7 +122,7 @@ def test_mistakes_are_named() -> None:
         return texts
 
     results = workers(work, 2)
-    assert results[0] == ["worker 0 could not update a value: division by zero"]
+    assert results[0] == ["worker 0 could not serve its values: division by zero"]
     assert results[1] in ([], results[0])
 
 
@@ -141,3 +141,15 @@ def test_trainers_do_not_sum_asynchronously() -> None:
     trainer = mx.gluon.Trainer([weight], "sgd", kvstore="dist_async", update_on_kvstore=False)
     with pytest.raises(ValueError, match="Please set update_on_kvstore to true when training in async mode"):
         trainer._prepare()
+
+
+def test_an_error_while_a_value_is_read_is_that_of_its_owner() -> None:
+    def work(store: AsynchronousKVStore) -> str:
+        store.init("a", nd.ones((2,)))
+        if store.rank == 0:  # the owner
+            store._owners.keys[0] = "lost"
+            with pytest.raises(mx.MXNetError, match="worker 0 could not serve its values: 'lost'"):
+                pulled(store, "a")
+        return "ended"
+
+    assert workers(work, 2) == ["ended", "ended"]
