@@ -94,7 +94,7 @@ def test_a_model_is_written_by_the_names_of_onnx(tmp_path: Path) -> None:
 def test_outputs_have_different_names() -> None:
     x = mx.sym.var("x")
     a = mx.sym.exp(x, name="a")
-    b = mx.sym.log(a + 1, name="a")
+    b = mx.sym.log(a, name="a")
     types = {"x": TensorType((2,), DType.F32)}
     for outputs in ([a, a], [a, b], [b, a], [a, b, a]):
         model = export_symbol(mx.sym.Group(outputs), {}, types).proto()
