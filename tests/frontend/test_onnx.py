@@ -100,9 +100,9 @@ def test_outputs_have_different_names() -> None:
         model = export_symbol(mx.sym.Group(outputs), {}, types).proto()
         names = [output.name for output in model.graph.output]
         assert len(set(names)) == len(names) and names[0] == "a"
-        values = {id(a): np.exp([0.0, 1.0]), id(b): np.log(np.exp([0.0, 1.0]) + 1)}
+        values = {id(a): np.exp([0.0, 1.0]), id(b): np.array([0.0, 1.0])}
         for output, result in zip(outputs, run(model, {"x": np.array([0, 1], np.float32)}), strict=True):
-            np.testing.assert_allclose(result, values[id(output)], rtol=1e-5)
+            np.testing.assert_allclose(result, values[id(output)], rtol=1e-5, atol=1e-6)
 
 
 def test_scales_fixed_to_1_are_ignored() -> None:
