@@ -8,7 +8,7 @@ ABSENT = {
     "gluon": "",
     "gluon.contrib": "",
     "io": "",
-    "numpy": "mirr npv ppmt pv rate",
+    "numpy": "",
 }
 """Names that are not implemented, by the path of MXNet's module below the root."""
 
