@@ -77,7 +77,8 @@ class _Twin(Alone):
 
 
 def profiled(net: Any, shape: tuple[int, ...], steps: int = 3) -> list[Bucket]:
-    """The buckets of a network's gradients, with the part of the backward pass after which each is final here."""
+    """The buckets of a network's gradients, with the part of the backward pass after which each is final here. The first
+    passes have none: a tape is linked when it comes again."""
     net.initialize(initializer.Xavier())
     net.hybridize()
     x = nd.array(np.random.default_rng(0).standard_normal(shape, np.float32))
@@ -86,14 +87,14 @@ def profiled(net: Any, shape: tuple[int, ...], steps: int = 3) -> list[Bucket]:
     store = DistributedKVStore("dist_sync", _Twin(begun))
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.0}, store, update_on_kvstore=False)
     best_pass: tuple[float, list[Bucket]] = (float("inf"), [])
-    for number in range(steps + 1):
+    for _ in range(steps + 2):
         with autograd.record():
             loss = nd.square(net(x)).mean()
         begun.clear()
         begin = time.perf_counter()
         loss.backward()
         seconds = time.perf_counter() - begin
-        if number:
+        if begun:
             buckets = [Bucket(nbytes, min(1.0, (at - begin) / seconds)) for nbytes, at in begun]
             best_pass = min(best_pass, (seconds, buckets), key=lambda item: item[0])
         trainer.step(2)
