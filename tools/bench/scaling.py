@@ -77,8 +77,10 @@ class _Twin(Alone):
 
 
 def profiled(net: Any, shape: tuple[int, ...], steps: int = 3) -> list[Bucket]:
-    """The buckets of a network's gradients, with the part of the backward pass after which each is final here. The first
-    passes have none: a tape is linked when it comes again."""
+    """The buckets of a network's gradients, with the part of the backward pass after which each is final here.
+
+    The first passes have none: a tape is linked when it comes again.
+    """
     net.initialize(initializer.Xavier())
     net.hybridize()
     x = nd.array(np.random.default_rng(0).standard_normal(shape, np.float32))
