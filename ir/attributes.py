@@ -43,7 +43,8 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def attribute_text(value: object) -> str:
-    """The text of one attribute, of a symbolic number of its value. TypeError names a Python type that is none."""
+    """The text of one attribute; a symbolic number is printed as its value. TypeError names a Python type that cannot
+    be printed."""
     writer = _WRITERS.get(type(value))
     if writer is not None:
         return writer(value)

@@ -11,7 +11,7 @@ import math
 
 from .arithmetic import Value
 from .emitter import FunctionBuilder
-from .vmath_elementary import at_least, at_most, log_edges, polynomial
+from .vmath_elementary import at_least, at_most, log_edges, polynomial, split
 
 _MAGIC = 1.5 * 2.0**52  # adding it rounds to an integer, which is then in the low bits
 _MAGIC_BITS = 0x4338000000000000
@@ -24,13 +24,6 @@ _EXP = tuple(1 / math.factorial(k) for k in range(2, 14))
 
 _ATANH = tuple(2 / (2 * k + 1) for k in range(1, 12))
 """(log((1 + s) / (1 - s)) - 2 s) / s^3 in s^2, on |s| <= 1/5."""
-
-
-def _split(value: float) -> tuple[float, float]:
-    """A constant as the sum of a number with 20 bits of fraction and the rest."""
-    bits = float.hex(value)
-    high = float.fromhex(bits[: bits.index(".") + 6] + bits[bits.index("p") :])
-    return high, value - high
 
 
 def _power_of_two(f: FunctionBuilder, i: Value) -> Value:
@@ -158,12 +151,12 @@ def log2(f: FunctionBuilder, x: Value) -> Value:
 
 def log10(f: FunctionBuilder, x: Value) -> Value:
     y, i = _mantissa(f, x)
-    unit, rest = _split(_LOG10_2)
+    unit, rest = split(_LOG10_2)
     return log_edges(f, f.fma(i, unit, f.fma(i, rest, _in_base(f, y, _LOG10E))), x, 0.0)
 
 
 def _in_base(f: FunctionBuilder, y: Value, factor: float) -> Value:
     """log(1+y) * factor."""
     h, c = _log_rest(f, y)
-    high, low = _split(factor)
+    high, low = split(factor)
     return f.fma(y, high, f.fma(y, low, (c - h) * factor))

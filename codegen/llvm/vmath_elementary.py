@@ -41,9 +41,9 @@ def at_least(f: FunctionBuilder, x: Value, limit: float) -> Value:
 
 
 def split(value: float) -> tuple[float, float]:
-    """A constant as the sum of a float32 and a remainder."""
+    """A constant as the sum of a number with 20 bits of fraction and the rest."""
     bits = float.hex(value)
-    high = float.fromhex(bits[: bits.index(".") + 6] + bits[bits.index("p") :])  # 20 bits of fraction: exact in float32
+    high = float.fromhex(bits[: bits.index(".") + 6] + bits[bits.index("p") :])
     return high, value - high
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from ...graph import Value
@@ -101,6 +102,17 @@ class Trace(_Diagonals):
         return b.sum(self.diagonal(b, inputs[0]), (-1,))
 
 
+def _triangle(b: MxBuilder, keeps: Callable[[Value, Value], Value], x: Value, k: int) -> Value:
+    """Matrices, or a vector as each row of one, with zeros except where `keeps(row + k, column)`."""
+    if not x.type.rank:
+        raise ValueError("requires an array of at least one axis")
+    if x.type.rank == 1:
+        x = b.broadcast_to(x, (x.type.shape[0], x.type.shape[0]))
+    shape = x.type.shape[-2:]
+    kept = keeps(b.add(b.iota(shape, DType.I32, 0), k), b.iota(shape, DType.I32, 1))
+    return b.select(b.broadcast_to(kept, x.type.shape), x, b.full_like(x, 0))
+
+
 @operator("_npi_tril")
 class Tril(_OfData):
     """The lower triangles of matrices, with zeros above.
@@ -112,14 +124,7 @@ class Tril(_OfData):
     k: Int = 0
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        (x,) = inputs
-        if not x.type.rank:
-            raise ValueError("requires an array of at least one axis")
-        if x.type.rank == 1:
-            x = b.broadcast_to(x, (x.type.shape[0], x.type.shape[0]))
-        shape = x.type.shape[-2:]
-        kept = b.ge(b.add(b.iota(shape, DType.I32, 0), self.k), b.iota(shape, DType.I32, 1))
-        return b.select(b.broadcast_to(kept, x.type.shape), x, b.full_like(x, 0))
+        return _triangle(b, b.ge, inputs[0], self.k)
 
 
 @operator("_npi_triu")
@@ -133,14 +138,7 @@ class Triu(_OfData):
     k: Int = 0
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        (x,) = inputs
-        if not x.type.rank:
-            raise ValueError("requires an array of at least one axis")
-        if x.type.rank == 1:
-            x = b.broadcast_to(x, (x.type.shape[0], x.type.shape[0]))
-        shape = x.type.shape[-2:]
-        kept = b.le(b.add(b.iota(shape, DType.I32, 0), self.k), b.iota(shape, DType.I32, 1))
-        return b.select(b.broadcast_to(kept, x.type.shape), x, b.full_like(x, 0))
+        return _triangle(b, b.le, inputs[0], self.k)
 
 
 # --- differences and padding
