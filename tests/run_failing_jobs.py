@@ -114,7 +114,7 @@ def _wait_for(mark: str, worker: int, job: subprocess.Popen[str]) -> int:
     for _ in range(6000):
         for pid, variables in _processes(mark).items():
             ranks = [v.partition("=")[2] for v in variables if v.startswith(("PMI_RANK=", "OMPI_COMM_WORLD_RANK="))]
-            if ranks == [str(worker)] and _is_python(pid):
+            if ranks == [str(worker)] and _is_program(pid):
                 return pid
         if job.poll() is not None:
             raise RuntimeError(f"the job ended early: {job.communicate()[1]}")
@@ -122,9 +122,10 @@ def _wait_for(mark: str, worker: int, job: subprocess.Popen[str]) -> int:
     raise RuntimeError("no worker started")
 
 
-def _is_python(pid: int) -> bool:
+def _is_program(pid: int) -> bool:
+    """Whether this is the program itself, under mpi4py's runner."""
     try:
-        return "python" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode().rpartition("/")[2]
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1:3] == [b"-m", b"mpi4py"]
     except OSError:
         return False
 

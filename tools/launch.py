@@ -22,17 +22,7 @@ from .exec_program import environment
 
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 """Options of Python whose value is the next argument."""
-_NAMING = (
-    "sh",
-    "-c",
-    '"$@"; s=$?; r=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${PMIX_RANK}}}; '
-    'if [ $s -gt 128 ]; then how=" (signal $((s - 128)))"; fi; '
-    'if [ $s -ne 0 ]; then echo "mxforge: worker $r ended with status $s$how, which ends the job" >&2; fi; '
-    "exit $s",
-    "worker",
-)
-"""The command before a program that names a worker which fails. mpiexec does not name it, and does not notice one that
-fails before it calls MPI."""
+_WORKER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("worker.py")))
 _FAILED = re.compile(rb"mxforge: worker \d+(?: of \d+)? ended with status (\d+)")
 _PATIENCE = 0.5
 """Seconds for which mpiexec can end the job itself."""
@@ -58,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(
             f"--launcher {options.launcher} is not supported: start the program with the scheduler's mpiexec"
         )
-    command = [*_mpiexec(options.num_workers, hosts, options.env), *_NAMING, *_under_runner(program)]
+    command = [*_mpiexec(options.num_workers, hosts, options.env), *_WORKER, *_under_runner(program)]
     threads = None if hosts is not None else max(1, len(os.sched_getaffinity(0)) // options.num_workers)
     status = 0
     for attempt in range(options.restarts + 1):
@@ -125,7 +115,7 @@ def _mpiexec(workers: int, hosts: str | None, variables: Sequence[str]) -> list[
     version = subprocess.run([program, "--version"], check=False, capture_output=True, text=True).stdout
     is_open = "open" in version.lower() and "HYDRA" not in version
     command = [program, "-n", str(workers)]
-    command += ["--tag-output", "--oversubscribe"] if is_open else ["-prepend-rank"]
+    command += ["--oversubscribe"] if is_open else []
     if hosts is not None:
         command += ["--hostfile" if is_open else "-f", hosts]
     for variable in variables:

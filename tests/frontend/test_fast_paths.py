@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -34,11 +35,13 @@ def steps(function: Callable[[], Any]) -> list[str]:
         elif event == "return" and inside:
             inside -= 1
 
+    gc.disable()  # finalizers of other tests' cycles are no steps of this function
     sys.setprofile(note)
     try:
         function()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return seen
 
 
