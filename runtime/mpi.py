@@ -33,14 +33,18 @@ _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 """Variables that launchers set to the number of processes."""
 _PIECE = 64 << 20
 """Bytes that one operation of MPI moves at most; its counts have 31 bits."""
-_SPINS, _PAUSE, _TESTS = 2000, 5e-5, 8
-"""Tests of a request before pauses begin, a pause in seconds, and the tests between two pauses: each makes progress."""
+_SPINS, _TESTS = 200, 8
+"""Tests of a request before other processes may run, and between two of these times: each test makes progress."""
+_EAGER, _PAUSE = 2e-3, 5e-5
+"""Seconds for which a thread that waits gives up its core only to others that can run, and those of a pause later."""
 _LOOK, _GRACE = 0.05, 2.0
 """Seconds between looks for processes that ended, and those in which what one sent before it ended arrives."""
 _DRAIN = 0.2
 """Seconds until the launcher has read the text of an error."""
 _HEADER = 32
 """Bytes of the numbers of a message."""
+_NARROW = np.dtype(np.float16)
+"""MPI adds none of these: they are added as float32."""
 _OPERATIONS = {"sum": "SUM", "mean": "SUM", "max": "MAX", "min": "MIN"}
 
 
@@ -156,9 +160,9 @@ def _abort(status: int) -> None:
 class _Process:
     """A process of the job."""
 
-    def __init__(self, mpi: Any, group: Any) -> None:
-        """A member of a duplicate of a group."""
-        self._mpi, self._group = mpi, group.Dup()
+    def __init__(self, mpi: Any, group: Any, eager: float = _EAGER) -> None:
+        """A member of a duplicate of a group, which waits in pauses after so many seconds."""
+        self._mpi, self._group, self._eager = mpi, group.Dup(), eager
         self.size: int = self._group.size
         self.rank: int = self._group.rank
         self._abandoned: list[object] = []
@@ -166,7 +170,7 @@ class _Process:
         self._operations = {name: getattr(mpi, kind) for name, kind in _OPERATIONS.items()}
 
     def all_reduce(self, operation: str, values: Array, *, overwrites: bool = False) -> Array:
-        narrow = values.dtype == np.float16
+        narrow = values.dtype == _NARROW
         total = values if overwrites and not narrow else np.array(values, np.float32 if narrow else None, order="C")
         combine = self._operations[operation]
         if total.nbytes <= _PIECE:
@@ -178,7 +182,7 @@ class _Process:
                 self._wait(self._group.Iallreduce(self._in_place, piece, combine), operation, piece)
         if operation == "mean":
             total = (total / self.size).astype(total.dtype)
-        return total.astype(values.dtype, copy=False)
+        return total.astype(_NARROW) if narrow else total
 
     def broadcast(self, values: Array, root: int = 0) -> Array:
         result = np.array(values, order="C")
@@ -214,7 +218,7 @@ class _Process:
             near.Free()
 
     def duplicate(self) -> Communicator:
-        return _Process(self._mpi, self._group)
+        return _Process(self._mpi, self._group, 0.0)  # what waits beside a computation leaves it the cores
 
     def mailbox(self) -> Mailbox:
         return _Messages(self._mpi, self._group.Dup())
@@ -227,8 +231,12 @@ class _Process:
         seconds = settings().communication_seconds
         begin = look = time.monotonic()
         deadline, ended = begin + seconds, None
+        now, pauses = begin, begin + self._eager
         while not any(request.Test() for _ in range(_TESTS)):
-            time.sleep(_PAUSE)
+            if now < pauses:
+                os.sched_yield()
+            else:
+                time.sleep(_PAUSE)
             now = time.monotonic()
             if now > look and ended is None:
                 look, ended = now + _LOOK, _ends().first()

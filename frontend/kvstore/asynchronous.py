@@ -81,6 +81,11 @@ class AsynchronousKVStore(DistributedKVStore):
                 nd.array(values, ctx=stored.context, dtype=stored.dtype).copyto(stored)
         super().pull(key, out, priority, ignore_sparse)
 
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """`push`, then `pull` to `out`, or to the pushed arrays if `out` is None."""
+        self.push(key, value, priority)
+        self.pull(key, value if out is None else out, priority)
+
     def shortest(self, batches: Iterable[Any]) -> Iterator[Any]:
         """All batches."""
         yield from batches

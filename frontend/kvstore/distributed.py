@@ -21,8 +21,10 @@ from .. import ndarray as nd
 from ..base import MXNetError
 from ..ndarray import NDArray
 from ..ndarray.tape import Variable, finality
+from .blocks import Bucket
 from .buckets import Key, buckets_of, divided, joined
 from .overlapped_sums import OverlappedSums
+from .repeated_call import RepeatedCall
 from .store import KVStore, grouped
 
 Array = np.ndarray[Any, Any]
@@ -43,7 +45,9 @@ class DistributedKVStore(KVStore):
         except CommunicationError as error:
             raise MXNetError(f"kvstore {handle!r}: {error}") from error
         self._overlapped: OverlappedSums | None = None
-        self._digests: Cache[Any, tuple[int, bytes]] = Cache("keys of stores", 64)
+        self._plans: Cache[Any, _Plan] = Cache("keys of stores", 64)
+        self._summed: Sequence[Bucket] = ()
+        self._repeated: RepeatedCall | None = None
         finality.is_wanted = finality.is_wanted or self._workers.size > 1
 
     def __reduce__(self) -> NoReturn:
@@ -96,14 +100,15 @@ class DistributedKVStore(KVStore):
         if self._workers.size == 1:
             return
         values = {k: self._values[k] for k, _ in grouped(key, value)}
-        self._agree("init", values)
+        self._agree(self._plan("init", values))
         dense = {k: array.tostype("default") for k, array in values.items()}
         self.share({k: [array] for k, array in dense.items()})
         self._values.update((k, dense[k].tostype(array.stype)) for k, array in values.items())
 
     def sums(self, arrays: Sequence[NDArray]) -> list[NDArray]:
         """The sums of arrays of all workers, without a change of the store."""
-        return list(self._over_workers(dict(enumerate(arrays))).values())
+        sums = self._over_workers(dict(enumerate(arrays)))
+        return [total.copy() for total in sums.values()] if self._workers.size > 1 else list(sums.values())
 
     def share(self, arrays: Mapping[Key, Sequence[NDArray]], root: int = 0) -> None:
         """Replace arrays by those of a worker, without a change of the store. All arrays of a name, which are on
@@ -111,32 +116,57 @@ class DistributedKVStore(KVStore):
         if self._workers.size == 1 or not arrays:
             return
         firsts = {k: copies[0] for k, copies in arrays.items()}
-        self._agree("initial value", firsts)
+        self._agree(self._plan("initial value", firsts))
         for names in buckets_of(firsts):
             own = [firsts[k] for k in names]
             for k, value in zip(names, divided(self._workers.broadcast(joined(own), root), own), strict=True):
                 for array in arrays[k]:
                     value.copyto(array)
 
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """`push`, then `pull` to `out`, or to the pushed arrays if `out` is None. A call with the keys and arrays of
+        the last one takes little more time than the sums."""
+        if self._workers.size == 1 or self._compression is not None:
+            super().pushpull(key, value, out, priority)
+            return
+        call = self._repeated
+        if call is None or not call.is_made_by(key, value, out):
+            super().pushpull(key, value, out, priority)
+            self._repeated = RepeatedCall.of(key, value, out)
+            return
+        plan = call.plan = call.plan or self._plan("push", call.pushed)
+        self._apply(self._sums(call.pushed, plan))
+        call.pull(self._values)
+
     def _over_workers(self, sums: dict[Key, NDArray]) -> dict[Key, NDArray]:
-        if self._workers.size == 1:
-            return sums
+        return sums if self._workers.size == 1 else self._sums(sums, self._plan("push", sums))
+
+    def _sums(self, arrays: dict[Key, NDArray], plan: _Plan) -> dict[Key, NDArray]:
+        """The sums of arrays over all workers, in memory that the next sums overwrite unless it is given away."""
         if self._overlapped is None:
-            self._agree("push", sums)
+            self._agree(plan)
         else:
-            gradients = self._overlapped.sums(sums, lambda flags: self._agree("push", sums, flags))
+            gradients = self._overlapped.sums(arrays, lambda flags: self._agree(plan, flags))
             if gradients is not None:
+                self._summed = self._overlapped.summed
                 return gradients
         totals: dict[Key, NDArray] = {}
-        dense = {k: array for k, array in sums.items() if array.stype == "default"}
-        for names in buckets_of(dense):
-            arrays = [dense[k] for k in names]
-            total = self._workers.all_reduce("sum", joined(arrays), overwrites=True)
-            totals.update(zip(names, divided(total, arrays), strict=True))
-        for k, array in sums.items():
+        dense = {k: array for k, array in arrays.items() if array.stype == "default"}
+        self._summed = plan.buckets(dense)
+        for bucket in self._summed:
+            bucket.fill([dense[k] for k in bucket.keys])
+            bucket.replace(self._workers.all_reduce("sum", bucket.values(), overwrites=True))
+            totals.update(bucket.parts)
+        for k, array in arrays.items():
             if k not in dense:
                 totals[k] = self._sum_rows(k, array)
-        return {k: totals[k] for k in sums}
+        return {k: totals[k] for k in arrays}
+
+    def _replace_each(self, sums: dict[Key, NDArray]) -> None:
+        """Store sums, of which those in buckets are not copied."""
+        given = {k: total for bucket in self._summed for k, total in bucket.give().items()}
+        self._values.update(given)
+        super()._replace_each({k: total for k, total in sums.items() if k not in given})
 
     def _sum_rows(self, key: Key, array: NDArray) -> NDArray:
         """The sum of the stored rows of all workers."""
@@ -151,15 +181,18 @@ class DistributedKVStore(KVStore):
         ]
         return reduce(add, parts)
 
-    def _agree(self, what: str, arrays: Mapping[Key, NDArray], flags: Sequence[bool] = ()) -> list[bool]:
+    def _plan(self, what: str, arrays: Mapping[Key, NDArray]) -> _Plan:
+        """How arrays like these are exchanged."""
+        signature = (what, *[(k, v.stype, v.shape, v.dtype) for k, v in arrays.items()])
+        return self._plans.get(signature, lambda: _Plan(*signature))
+
+    def _agree(self, plan: _Plan, flags: Sequence[bool] = ()) -> list[bool]:
         """For each flag, whether it is true on a worker. MXNetError on all workers unless all come with the same keys,
         shapes, dtypes and storage types."""
-        signature = (what, *[(k, v.stype, v.shape, v.dtype) for k, v in arrays.items()])
-        number, text = self._digests.get(signature, lambda: _digest(*signature))
-        most = self._workers.all_reduce("max", np.array([number, -number, *flags], np.int64))
+        most = self._workers.all_reduce("max", np.array([plan.number, -plan.number, *flags], np.int64))
         if most[0] == -most[1]:
             return most[2:].astype(bool).tolist()
-        texts = [bytes(part).decode() for part in self._workers.all_gather(np.frombuffer(text, np.uint8))]
+        texts = [bytes(part).decode() for part in self._workers.all_gather(np.frombuffer(plan.text, np.uint8))]
         other = next(rank for rank, lines in enumerate(texts) if lines != texts[0])
         mine, its = (texts[rank].split("\n") for rank in (0, other))
         pairs = ((a, b) for a, b in zip(mine, its, strict=False) if a != b)
@@ -186,8 +219,20 @@ class DistributedKVStore(KVStore):
         self._workers.barrier()
 
 
-def _digest(what: str, *arrays: tuple[Key, str, tuple[int, ...], Any]) -> tuple[int, bytes]:
-    """A number for what workers do, and its description."""
-    lines = [f"key {k!r}: {stype} {shape} {np.dtype(dtype)}" for k, stype, shape, dtype in arrays]
-    text = "\n".join((what, *lines)).encode()
-    return int.from_bytes(blake2b(text, digest_size=7).digest()), text
+class _Plan:
+    """What workers do with arrays by key: its description, a number for it, and the memory for sums."""
+
+    def __init__(self, what: str, *arrays: tuple[Key, str, tuple[int, ...], Any]) -> None:
+        lines = [f"key {k!r}: {stype} {shape} {np.dtype(dtype)}" for k, stype, shape, dtype in arrays]
+        self.text = "\n".join((what, *lines)).encode()
+        self.number = int.from_bytes(blake2b(self.text, digest_size=7).digest())
+        self._buckets: list[Bucket] = []
+
+    def buckets(self, arrays: Mapping[Key, NDArray]) -> list[Bucket]:
+        """The buckets of dense arrays. Those of several keys keep their memory for the next time."""
+        if self._buckets:
+            return self._buckets
+        buckets = [Bucket({k: arrays[k] for k in names}) for names in buckets_of(arrays)]
+        if len(arrays) > 1:
+            self._buckets = buckets
+        return buckets

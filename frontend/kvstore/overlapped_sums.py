@@ -17,9 +17,10 @@ from ...runtime.communicator import Communicator, starting
 from ...runtime.exchange import Exchange
 from ...runtime.writes import Watch
 from ..base import MXNetError
-from ..ndarray import NDArray, empty
+from ..ndarray import NDArray
 from ..ndarray.tape import Variable
-from .buckets import Key, buckets_by_order, divided, joined
+from .blocks import Bucket
+from .buckets import Key, buckets_by_order
 
 Array = np.ndarray[Any, Any]
 Agree = Callable[[Sequence[bool]], Sequence[bool]]
@@ -36,7 +37,8 @@ class OverlappedSums:
         self._workers = workers
         self._exchange = Exchange(workers.duplicate())
         self._variables: dict[Key, Variable] = {}
-        self._keys: list[list[Key]] = []
+        self.summed: list[Bucket] = []
+        """The buckets that have the last sums."""
         self._watch: Watch | None = None
         self._versions: tuple[int, ...] = ()
         self._misses = 0
@@ -44,7 +46,11 @@ class OverlappedSums:
         """False if no sum begins before it is asked for."""
         self.is_armed = False
         self.buckets: tuple[tuple[Variable, ...], ...] = ()
-        self.buffers: list[NDArray] = []
+
+    @property
+    def buffers(self) -> list[NDArray]:
+        """See `Receiver`."""
+        return [bucket.flat for bucket in self.summed]
 
     def __reduce__(self) -> NoReturn:
         raise MXNetError("a kvstore that connects this process with others cannot be pickled or copied")
@@ -53,7 +59,7 @@ class OverlappedSums:
         """Sum the gradients of these variables from now on."""
         if variables == self._variables:
             return
-        self._variables, self._keys, self.is_armed = dict(variables), [], False
+        self._variables, self.summed, self.is_armed = dict(variables), [], False
         for variable in variables.values():
             variable.receiver = self
 
@@ -71,12 +77,14 @@ class OverlappedSums:
         other = arrays.keys() != self._variables.keys()
         replaced = not other and any(a is not self._variables[k].array for k, a in arrays.items())
         changed = self._watch is None or self._watch.versions() != self._versions
-        flags = agree([other, replaced, self._exchange.begun > 0, changed and self._exchange.begun > 0, not self._keys])
+        flags = agree(
+            [other, replaced, self._exchange.begun > 0, changed and self._exchange.begun > 0, not self.summed]
+        )
         other, replaced, begun, changed, unplanned = flags
         if other:
             return None
-        totals = self._take() if begun else []
         if begun:
+            self._take()
             self._misses = self._misses + 1 if replaced or changed or unplanned else 0
         self.is_armed = False
         if replaced:
@@ -84,26 +92,24 @@ class OverlappedSums:
         if unplanned:
             self._plan()
         if not begun or changed or unplanned:
-            totals = self._take()
+            self._take()
         self.is_armed = self.overlaps and self._misses < _MISSES
-        return {
-            k: total
-            for keys, values in zip(self._keys, totals, strict=True)
-            for k, total in zip(keys, divided(values, [arrays[k] for k in keys]), strict=True)
-        }
+        return {k: total for bucket in self.summed for k, total in bucket.parts.items()}
 
     def drop(self, agree: Agree) -> None:
         """End the sums that a backward pass began on a worker; no worker needs them."""
         (begun,) = agree([self._exchange.begun > 0])
         if begun:
             self._take()
-        self.is_armed = self.overlaps and bool(self._keys) and self._misses < _MISSES
+        self.is_armed = self.overlaps and bool(self.summed) and self._misses < _MISSES
 
-    def _take(self) -> list[Array]:
-        """The sums of all buckets, of which some may have begun."""
-        for bucket in self.buckets[self._exchange.begun :]:
-            self._exchange.begin(joined([variable.array for variable in bucket]))
-        return self._exchange.finish()
+    def _take(self) -> None:
+        """Sum all buckets, of which some may have begun."""
+        for bucket in self.summed[self._exchange.begun :]:
+            bucket.fill([self._variables[k].array for k in bucket.keys])
+            self._exchange.begin(bucket.values())
+        for bucket, total in zip(self.summed, self._exchange.finish(), strict=True):
+            bucket.replace(total)
 
     def _plan(self) -> None:
         """Divide the gradients into buckets, in the order in which they become final on worker 0."""
@@ -112,12 +118,6 @@ class OverlappedSums:
         order = sorted(reversed(range(len(keys))), key=final.__getitem__)
         order = self._workers.broadcast(np.array(order, np.int64)).tolist()
         arrays = {keys[i]: self._variables[keys[i]].array for i in order}
-        self._keys = buckets_by_order(arrays)
-        self.buckets = tuple(tuple(self._variables[k] for k in bucket) for bucket in self._keys)
-        self.buffers = [_buffer(bucket) for bucket in self.buckets]
+        self.summed = [Bucket({k: arrays[k] for k in names}) for names in buckets_by_order(arrays)]
+        self.buckets = tuple(tuple(self._variables[k] for k in bucket.keys) for bucket in self.summed)
         self._watch = Watch(array._storage for array in arrays.values())
-
-
-def _buffer(bucket: Sequence[Variable]) -> NDArray:
-    first = bucket[0].array
-    return empty((sum(v.array.size for v in bucket),), first.context, first.dtype)

@@ -66,10 +66,12 @@ class KVStore(KVStoreBase):
         self._check_kind(k for k, _ in pairs)
         for k, arrays in pairs:
             _check_shapes(k, self._value(k), arrays)
-        sums = self._over_workers({k: self._sum(k, arrays) for k, arrays in pairs})
+        self._apply(self._over_workers({k: self._sum(k, arrays) for k, arrays in pairs}))
+
+    def _apply(self, sums: dict[Key, NDArray]) -> None:
+        """Replace values by sums, or update them with the sums."""
         if self._updater is None:
-            for k, total in sums.items():
-                self._replace(k, total)
+            self._replace_each(sums)
             return
         values = [self._values[k] for k in sums]
         totals = [total.as_in_context(v.context) for total, v in zip(sums.values(), values, strict=True)]
@@ -78,6 +80,11 @@ class KVStore(KVStoreBase):
             return
         for k, total, stored in zip(sums, totals, values, strict=True):
             self._updater(k.encode() if isinstance(k, str) else k, total, stored)  # bytes, as MXNet's callbacks receive
+
+    def _replace_each(self, sums: dict[Key, NDArray]) -> None:
+        """Store sums in place of the values."""
+        for k, total in sums.items():
+            self._replace(k, total)
 
     def _replace(self, key: Key, total: NDArray) -> None:
         """Store a copy of a sum, in the memory of the present value if that is possible."""

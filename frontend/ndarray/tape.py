@@ -93,7 +93,11 @@ class Receiver(Protocol):
 
     is_armed: bool
     buckets: tuple[tuple[Variable, ...], ...]
-    buffers: list[NDArray]
+
+    @property
+    def buffers(self) -> list[NDArray]:
+        """Memory for the buckets; other memory in other passes."""
+        ...
 
     def receiving(self) -> AbstractContextManager[None]:
         """Run the backward pass in the body, and register the writes to the gradients there."""

@@ -153,3 +153,15 @@ def test_an_error_while_a_value_is_read_is_that_of_its_owner() -> None:
         return "ended"
 
     assert workers(work, 2) == ["ended", "ended"]
+
+
+def test_repeated_pushes_update_at_once_too() -> None:
+    def work(store: AsynchronousKVStore) -> list[float]:
+        keys, pushed, out = ["a", "b"], [nd.ones((2,)), nd.ones((3,))], [nd.zeros((2,)), nd.zeros((3,))]
+        store.init(keys, pushed)
+        store.set_optimizer(mx.optimizer.SGD(learning_rate=1.0))
+        for _ in range(3 if store.rank == 0 else 0):
+            store.pushpull(keys, pushed, out=out)
+        return [array.asnumpy()[0] for array in out]
+
+    assert workers(work, 2)[0] == [-2, -2]
