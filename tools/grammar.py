@@ -21,7 +21,7 @@ from .tune.grammar import TUNE_EXAMPLES, add_tuning, fill_tune
 
 GPUS = ("cuda-sm80", "cuda-sm86", "cuda-sm89", "cuda-sm90", "cuda-sm100")
 CPUS = ("host", "x86-64-v3", "x86-64-v4")
-CROSS = ("aarch64-linux",)
+CROSS = ("aarch64-linux", "aarch64-macos")
 """Processors of other architectures, for libraries."""
 WEIGHTS = ("f32", "bf16")
 EMITTED = ("folder", "shared", "object", "c")
@@ -323,8 +323,8 @@ def _fill_compile(parser: argparse.ArgumentParser) -> None:
     _add_weights(parser)
     _add_machine(parser)
     text = (
-        "as --cpu; or aarch64-linux, for libraries; or mlir: compile kernels with upstream MLIR, which requires "
-        "the package torch-mlir; or for NVIDIA GPUs, such as cuda-sm90, which requires the package triton"
+        "as --cpu; or aarch64-linux or aarch64-macos, for libraries; or mlir: compile kernels with upstream MLIR, "
+        "which requires torch-mlir; or for NVIDIA GPUs, such as cuda-sm90, which requires the package triton"
     )
     parser.add_argument("--target", action=CompiledFor, choices=(*CPUS, *CROSS, "mlir", *GPUS), help=text)
     parser.set_defaults(gpu=None, cross=None)

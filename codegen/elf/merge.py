@@ -69,9 +69,13 @@ class Merged:
 
 
 def merge_objects(objects: Sequence[bytes]) -> Merged:
-    """The objects as one. If several define a symbol, the first definition counts. LinkError for damaged objects, and
-    for objects of several architectures."""
-    files = [read_object(data) for data in objects]
+    """`merge_files` of ELF objects. LinkError for damaged objects too."""
+    return merge_files([read_object(data) for data in objects])
+
+
+def merge_files(files: Sequence[ObjectFile]) -> Merged:
+    """The objects as one. If several define a symbol, the first definition counts. LinkError for objects of several
+    architectures."""
     merged = Merged(files[0].architecture)
     if any(file.architecture is not merged.architecture for file in files):
         raise LinkError("objects of several architectures cannot be merged")

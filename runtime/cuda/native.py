@@ -41,7 +41,7 @@ def functions() -> tuple[Callable[[int], int], Callable[[int], int]]:
     """(start, replay): functions of the address of a list, without Python's lock. The result is 0, or an error and, in
     the upper half, the number of its launch plus 1."""
     machine = platform.machine().replace("arm64", "aarch64")
-    code = load_object(native_object(CUDA_LAUNCHES, machine), lambda name: 0)
+    code = load_object(native_object(CUDA_LAUNCHES, f"{machine}-linux"), lambda name: 0)
     code.keep_forever()
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
     return prototype(code.address("mxf_cuda_start")), prototype(code.address("mxf_cuda_replay"))

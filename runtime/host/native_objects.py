@@ -18,11 +18,21 @@ POOL, PYTHON_CALLS, CUDA_LAUNCHES, MODEL, PREDICT = "pool", "python_calls", "cud
 libraries for programs in C, and needs `POOL`; `PREDICT` is MXNet's C predict API for them."""
 
 
+X86_64, AARCH64, MACOS = "x86_64-linux", "aarch64-linux", "aarch64-macos"
+"""The machines that there are objects for: an architecture and a system. Objects for macOS are in libraries alone."""
+
+
+def machine_of(triple: str) -> str:
+    """The machine that a target triple of LLVM names."""
+    architecture, _, system = triple.partition("-")
+    return f"{architecture}-{'macos' if system.startswith('apple') else 'linux'}"
+
+
 def native_object(name: str, machine: str) -> bytes:
-    """The content of an object for an architecture: x86_64 or aarch64."""
+    """The content of an object for a machine."""
     return object_file(name, machine).read_bytes()
 
 
 def object_file(name: str, machine: str) -> Path:
     """The path of an object."""
-    return OBJECTS / f"{machine}-linux-{name}.o"
+    return OBJECTS / f"{machine}-{name}.o"

@@ -15,7 +15,7 @@ from ...codegen.records import COPIED, COPY, KERNELS, RECORD_WORDS
 from .direct_calls import DirectCalls, resolve_python
 from .loader import load_object, load_objects, resolve_libc
 from .machine import host_target
-from .native_objects import POOL, PYTHON_CALLS, native_object
+from .native_objects import POOL, PYTHON_CALLS, machine_of, native_object
 
 RECORD_BYTES = 8 * RECORD_WORDS
 SPIN_NANOSECONDS = 200_000
@@ -99,7 +99,7 @@ def get_pool() -> ThreadPool:
 def _first_pool() -> ThreadPool:
     """Create the pool. If two threads do so at once, one pool is dropped unused. A lock could be held during a fork."""
     target = host_target()
-    machine = target.triple.partition("-")[0]
+    machine = machine_of(target.triple)
     created = ThreadPool(target.threads, native_object(POOL, machine), native_object(PYTHON_CALLS, machine))
     pool = _pools.setdefault("cpu", created)
     if pool is created:

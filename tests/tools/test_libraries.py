@@ -18,6 +18,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+from mxforge.codegen.macho.reader import read_macho
 from mxforge.frontend.gluon import nn
 from mxforge.ir.dialects.mx.operator import lookup
 from mxforge.ir.graph import GraphBuilder
@@ -34,7 +35,7 @@ from mxforge.runtime.host.machine import cpu_flags
 from mxforge.runtime.host.threads import get_num_threads
 from mxforge.tools.errors import ToolError
 from mxforge.tools.library import targets, write
-from mxforge.tools.library.header import c_name
+from mxforge.tools.library.header import FUNCTIONS, PREDICT_FUNCTIONS, c_name
 from mxforge.tools.library.needs import Need, needs_of
 from mxforge.tools.library.tables import library_model
 from mxforge.tools.main import main
@@ -294,6 +295,33 @@ def test_weights_are_packed_at_run_time_for_a_processor_that_this_machine_is_not
                 np.testing.assert_allclose(own(images(batch))[0], expected[batch], 1e-4, 1e-5)
         for own in contexts:
             own.close()
+
+
+@pytest.mark.parametrize(("emitted", "file"), [("object", "convnet.o"), ("c", "convnet_code.o")])
+def test_objects_for_macos(emitted: str, file: str, tmp_path: Path) -> None:
+    target = ("--target", "aarch64-macos", "--emit", emitted)
+    made = compiled(tmp_path / "net", FIXTURES / "convnet", *SHAPE, *target, "--predict-api")
+    found = read_macho((made / file).read_bytes())
+    symbols = {found.symbols.name(i): i for i in np.flatnonzero(~found.symbols.is_local).tolist()}
+    public = {name for name, i in symbols.items() if found.symbols.section[i]}
+    if emitted == "object":
+        assert public == {f"convnet_{name}" for name in FUNCTIONS} | set(PREDICT_FUNCTIONS)
+        assert symbols.keys() - public >= {"pthread_create", "vsnprintf", "mmap"}
+        assert not symbols.keys() & {"getauxval", "sched_getaffinity", "syscall", "__errno_location"}
+    else:
+        assert public == {"convnet_data", "convnet_predict_data"}
+    (content,) = (s.content for s in found.sections.values() if s.is_code)
+    assert content is not None
+    code = content.view("<u4")
+    add = (code & 0xFF000000) == 0x91000000  # add (immediate): the compiler's most frequent instruction
+    assert add.any() and not (code[add] & 31 == 18).any(), "x18 belongs to the system"
+
+
+def test_a_shared_library_for_macos_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = *SHAPE, "--target", "aarch64-macos", "--emit", "shared", "-o", tmp_path / "out"
+    error = refusal(capsys, FIXTURES / "convnet", *arguments)
+    assert "pass --emit object, and run there clang -dynamiclib convnet.o -o libconvnet.dylib" in error
+    assert not (tmp_path / "out").exists()
 
 
 # ---------------------------------------------------------------------------- programs with special steps

@@ -13,8 +13,12 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+from mxforge.codegen.elf import merge
+from mxforge.codegen.macho.reader import read_any
+from mxforge.tools import make_native
 from support.c_library import FIXTURES, SHAPE, compiled
 
+MACOS = ("--target", "aarch64-macos")
 ROOT = Path(mx.__file__).resolve().parent
 
 
@@ -220,3 +224,36 @@ def test_a_library_for_aarch64(tmp_path: Path, reference: Any) -> None:
     found = subprocess.run(command, capture_output=True, check=True).stdout
     (expected,) = reference((np.arange(4 * 3 * 32 * 32, dtype=np.float32) / 4096).reshape(4, 3, 32, 32))
     np.testing.assert_allclose(np.frombuffer(found, np.float32).reshape(expected.shape), expected, 1e-4, 1e-5)
+
+
+def test_the_code_of_an_object_for_macos(tmp_path: Path, reference: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kernels, tables and weights run on Linux under qemu-user: converted to ELF, with the C code for Linux."""
+    compiler, emulator = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
+    if compiler is None or emulator is None:
+        pytest.skip("it needs qemu-user and a C compiler for AArch64 (Debian: qemu-user gcc-aarch64-linux-gnu)")
+    made = compiled(tmp_path / "net", FIXTURES / "convnet", *SHAPE, *MACOS, "--emit", "c")
+    monkeypatch.setattr(merge, "read_object", read_any)
+    code = merge.link_object([(made / "convnet_code.o").read_bytes()], {"convnet_data": "convnet_data"})
+    (tmp_path / "code.o").write_bytes(code)
+    (tmp_path / "main.c").write_text(PROGRAM)
+    files = [tmp_path / "main.c", made / "convnet.c", tmp_path / "code.o", "-lm"]
+    command = [compiler, "-O1", "-pthread", "-static", "-I", made, *files, "-o", tmp_path / "run"]
+    assert subprocess.run(command, check=False).returncode == 0
+    found = subprocess.run([emulator, tmp_path / "run"], capture_output=True, check=True).stdout
+    (expected,) = reference((np.arange(4 * 3 * 32 * 32, dtype=np.float32) / 4096).reshape(4, 3, 32, 32))
+    np.testing.assert_allclose(np.frombuffer(found, np.float32).reshape(expected.shape), expected, 1e-4, 1e-5)
+
+
+def test_the_c_code_of_a_library_compiles_for_macos(tmp_path: Path) -> None:
+    clang = shutil.which("clang")
+    if clang is None:
+        pytest.skip("it needs clang (Debian: clang)")
+    made = compiled(tmp_path / "net", FIXTURES / "convnet", *SHAPE, *MACOS, "--emit", "c", "--predict-api")
+    headers = make_native.darwin_headers(tmp_path / "headers")
+    flags = ["-Wall", "-Wextra", "-Werror", "-ffreestanding", *make_native.DARWIN, *headers]
+    for name in ("convnet", "convnet_predict"):
+        command = [clang, *flags, "-I", make_native.SOURCES, "-c", made / f"{name}.c", "-o", tmp_path / f"{name}.o"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        found = read_any((tmp_path / f"{name}.o").read_bytes())
+        assert "convnet_run" in {found.symbols.name(i) for i in range(len(found.symbols))}

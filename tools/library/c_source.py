@@ -12,7 +12,7 @@ from .header import FUNCTIONS
 from .tables import MODEL, PREDICT
 
 _SOURCES = {
-    "model": ("pool.h", "model.h", "pool.c", "instance.h", "model.c"),
+    "model": ("pool.h", "model.h", "pool.c", "processors.h", "instance.h", "model.c"),
     "predict": ("predict_error.h", "lists.h", "predict.h", "predict.c"),
 }
 _OWN_INCLUDE = re.compile(r'^#include "\w+\.h"\n', re.MULTILINE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..errors import ToolError
+from .targets import is_macos
 
 
 class Need(NamedTuple):
@@ -71,7 +72,10 @@ _AARCH64 = {
 
 
 def needs_of(triple: str, features: str) -> list[Need]:
-    """What code for this triple and these features of LLVM needs. ToolError for a feature that cannot be checked."""
+    """What code for this triple and these features of LLVM needs: nothing on macOS, where `targets.py` chooses what all
+    processors have. ToolError for a feature that cannot be checked."""
+    if is_macos(triple):
+        return []
     names = [name.removeprefix("+") for name in features.split(",") if name and not name.startswith("-")]
     known = _X86 if triple.startswith("x86_64") else _AARCH64
     unknown = [name for name in names if name not in known]

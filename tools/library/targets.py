@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from ...codegen.target import Target
@@ -10,7 +11,14 @@ from ...ir.settings import settings
 from ...runtime.host.machine import X86_LEVELS, cpu_flags, default_threads, target_from_cpuinfo
 from ...runtime.host.requirements import requirements
 
-AARCH64 = "aarch64-linux"
+AARCH64, MACOS = "aarch64-linux", "aarch64-macos"
+
+_RESERVED = "+reserve-x18"  # the register that belongs to the system on macOS
+_APPLE = "atomics asimdrdm fphp asimddp"
+"""The instruction sets that all processors of Apple's computers have, as Linux names them."""
+
+_APPLE_CACHES = {1: 64 << 10, 2: 4 << 20}  # of the smaller kind of cores
+MACOS_TRIPLE = "aarch64-apple-macosx11.0.0"
 
 
 def other_target(name: str | None) -> Target | None:
@@ -22,10 +30,21 @@ def other_target(name: str | None) -> Target | None:
         return None
     os.environ.pop("MXFORGE_CPU", None)
     settings.cache_clear()
-    machine, flags = ("aarch64", "") if name == AARCH64 else ("x86_64", " ".join(sorted(X86_LEVELS[name])))
-    return target_from_cpuinfo(machine, {"flags": flags}, {}, default_threads())
+    if name == AARCH64:
+        return target_from_cpuinfo("aarch64", {}, {}, default_threads())
+    if name == MACOS:
+        target = target_from_cpuinfo("aarch64", {"Features": _APPLE}, _APPLE_CACHES, default_threads())
+        return replace(target, features=f"{target.features},{_RESERVED}")
+    return target_from_cpuinfo("x86_64", {"flags": " ".join(sorted(X86_LEVELS[name]))}, {}, default_threads())
 
 
 def requirements_of(target: Any) -> dict[str, Any]:
-    """What code for a target of `other_target` needs, as `HostDevice.requirements` describes it."""
-    return requirements(target)
+    """What code for a target of `other_target` needs, as `HostDevice.requirements` describes it. Kernels for macOS are
+    compiled as objects for Linux, whose functions are called in the same way, and linked for macOS."""
+    needs = requirements(target)
+    return {**needs, "triple": MACOS_TRIPLE} if _RESERVED in target.features else needs
+
+
+def is_macos(triple: str) -> bool:
+    """True for the triple of requirements for macOS."""
+    return triple == MACOS_TRIPLE

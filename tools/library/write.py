@@ -4,7 +4,8 @@
     object   NAME.o, for a program that is linked without shared libraries
     c        NAME.c, the C code of the library, and NAME_code.o with its tables, kernels and weights
 
-and with each of them NAME.h, mxforge.h, NAME.hpp (C++) and NAME.cmake. No compiler and no linker are needed.
+and with each of them NAME.h, mxforge.h, NAME.hpp (C++) and NAME.cmake. No compiler and no linker are needed. For macOS
+objects are Mach-O; there are no shared libraries, which need a signature.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from ...codegen.elf.reader import LARGEST_SECTION
 from ...codegen.elf.relocations import Architecture, architecture_of
 from ...codegen.elf.shared import Buffer, shared_library
 from ...codegen.elf.writer import CONSTANTS, ObjectWriter
+from ...codegen.macho.writer import link_macho
+from ...ir.suggestions import see
 from ...runtime.atomic import write_atomically
 from ...runtime.compiled_folder import CompiledFolderError
 from ...runtime.host.loader import resolve_libc
 from ...runtime.host.native_objects import MODEL as MODEL_CODE
-from ...runtime.host.native_objects import POOL, SOURCES, native_object
+from ...runtime.host.native_objects import POOL, SOURCES, machine_of, native_object
 from ...runtime.host.native_objects import PREDICT as PREDICT_CODE
 from ..errors import ToolError
 from .c_source import c_source, kernel_names
@@ -31,9 +34,13 @@ from .data import ObjectData
 from .header import FUNCTIONS, PREDICT_FUNCTIONS, c_header, c_name, cmake, cpp_header
 from .needs import needs_of
 from .tables import MEMORY, MODEL, PREDICT, LibraryModel, describe_files, describe_model
+from .targets import is_macos
 
 LIBRARIES = ("libc.so.6", "libm.so.6", "libpthread.so.0")
 """The libraries that a shared library names; since glibc 2.34 the first contains the last."""
+
+_ONLY_DARWIN = frozenset({"__error", "clock_gettime_nsec_np", "pthread_atfork"})
+"""Functions of macOS that the C code of libraries calls, and that the C library of Linux does not export."""
 
 PUBLIC_HEADER = "mxforge.h"
 
@@ -60,6 +67,11 @@ Files = dict[str, "list[Buffer]"]
 
 
 def _shared(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files:
+    if is_macos(machine["triple"]):
+        raise ToolError(
+            "shared libraries for macOS are linked and signed there: pass --emit object, and run there "
+            f"clang -dynamiclib {name}.o -o lib{name}.dylib{see('deploy-c')}"
+        )
     file = f"lib{name}.so"
     memory = MEMORY.symbol, model.memory.data
     objects = _objects(model, machine)
@@ -72,13 +84,13 @@ def _shared(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files
 
 def _object(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files:
     objects = [*_objects(model, machine), _memory_object(model, architecture_of(machine["triple"]))]
-    return {f"{name}.o": [link_object(objects, _exports(name, model), provided=_in_c_library)]}
+    return {f"{name}.o": [_linker(machine)(objects, _exports(name, model), provided=_in_c_library)]}
 
 
 def _source(name: str, model: LibraryModel, machine: Mapping[str, Any]) -> Files:
     objects = [*_tables(model, machine), *model.code, _memory_object(model, architecture_of(machine["triple"]))]
     symbols = {MODEL: f"{name}_data", **({PREDICT: f"{name}_predict_data"} if model.files else {})}
-    files: Files = {f"{name}_code.o": [link_object(objects, symbols, kernel_names(name), _in_c_library)]}
+    files: Files = {f"{name}_code.o": [_linker(machine)(objects, symbols, kernel_names(name), _in_c_library)]}
     files[f"{name}.c"] = [c_source(name).encode()]
     if model.files:
         files[f"{name}_predict.c"] = [c_source(name, "predict").encode()]
@@ -92,9 +104,14 @@ _EMITTERS: Mapping[str, Callable[[str, LibraryModel, Mapping[str, Any]], Files]]
 }
 
 
+def _linker(machine: Mapping[str, Any]) -> Callable[..., bytes]:
+    """The function that links objects for a machine into one."""
+    return link_macho if is_macos(machine["triple"]) else link_object
+
+
 def _in_c_library(symbol: str) -> bool:
     """True for a function of the C library, as far as this machine knows."""
-    return bool(resolve_libc(symbol))
+    return symbol in _ONLY_DARWIN or bool(resolve_libc(symbol))
 
 
 def _exports(name: str, model: LibraryModel) -> dict[str, str]:
@@ -105,7 +122,7 @@ def _exports(name: str, model: LibraryModel) -> dict[str, str]:
 def _objects(model: LibraryModel, machine: Mapping[str, Any]) -> Sequence[bytes]:
     """All objects of a library except that of the weights."""
     names = (MODEL_CODE, POOL, *((PREDICT_CODE,) if model.files else ()))
-    own = [native_object(name, machine["triple"].partition("-")[0]) for name in names]
+    own = [native_object(name, machine_of(machine["triple"])) for name in names]
     return [*own, *_tables(model, machine), *model.code]
 
 

@@ -128,5 +128,5 @@ int64_t mxf_cuda_replay(const struct list *list)
 }
 
 #ifdef MXF_SOURCES /* as in pool.h */
-__attribute__((section(".mxforge.sources"), used)) static const char mxf_sources[] = MXF_SOURCES;
+__attribute__((section(MXF_SOURCES_SECTION), used)) static const char mxf_sources[] = MXF_SOURCES;
 #endif

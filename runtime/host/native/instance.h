@@ -2,9 +2,7 @@
 #ifndef MXF_INSTANCE_H
 #define MXF_INSTANCE_H
 
-#include <limits.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,13 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#elif defined(__aarch64__)
-#include <sys/auxv.h>
-#endif
-
 #include "model.h"
+#include "processors.h"
 
 #define ALIGNMENT 64
 #define TEXT_BYTES 512
@@ -85,28 +78,6 @@ static mxf_status fail(mxf_context *context, mxf_status status, const char *form
     return status;
 }
 
-#if defined(__x86_64__)
-static bool has(const struct model_need *need)
-{
-    unsigned words[4] = {0};
-    if (need->leaf == -1) { /* the registers that the system saves */
-        __cpuid_count(1, 0, words[0], words[1], words[2], words[3]);
-        if (!(words[2] & bit_OSXSAVE))
-            return false;
-        __asm__("xgetbv" : "=a"(words[0]), "=d"(words[3]) : "c"(0));
-        return (words[0] & need->mask) == need->mask;
-    }
-    if (!__get_cpuid_count((unsigned)need->leaf, (unsigned)need->subleaf, &words[0], &words[1], &words[2], &words[3]))
-        return false;
-    return (words[need->word] & need->mask) == need->mask;
-}
-#else
-static bool has(const struct model_need *need)
-{
-    return (getauxval((unsigned long)need->leaf) & (unsigned long)need->mask) == (unsigned long)need->mask;
-}
-#endif
-
 /* True if this processor has all that the code needs; else the text says what it lacks. The caller has the lock. */
 static bool machine_suffices(void)
 {
@@ -122,28 +93,6 @@ static bool machine_suffices(void)
             break;
     }
     return end == 0;
-}
-
-/* The processors that the cgroup of this process may use, rounded up; INT_MAX without such a limit. More threads would use
-   up the quota by waiting. */
-static int32_t quota(void)
-{
-    long long time, period;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (file == NULL)
-        return INT_MAX;
-    bool limited = fscanf(file, "%lld %lld", &time, &period) == 2 && period > 0 && time > 0;
-    fclose(file);
-    return limited ? (int32_t)((time + period - 1) / period) : INT_MAX;
-}
-
-/* The processors that this process may use. */
-static int32_t processors(void)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    int32_t allowed = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set), most = quota();
-    return allowed < most ? allowed : most;
 }
 
 /* ---------------------------------------------------------------- memory */

@@ -63,56 +63,25 @@ _Static_assert(MXF_MOST_CHUNKS_OF_FEW < 1 << INDEX_BITS, "the end of the chunks 
 
 /* ---------------------------------------------------------------- what differs between systems and processors */
 
-#if defined(__linux__)
-
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
-
-#define MOST_CPUS CPU_SETSIZE
-#define EVERY_SLEEPER INT_MAX
 
 typedef pthread_t system_thread;
-typedef cpu_set_t system_cpus;
 
-/* Zeroed memory that is zero again in a forked child; NULL and `errno` if the system refuses (Linux before 4.14). */
-static void *memory_wiped_by_fork(size_t bytes)
+static void *zeroed_memory(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return NULL;
-    return madvise(memory, bytes, MADV_WIPEONFORK) ? NULL : memory;
-}
-
-static int64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+    return memory == MAP_FAILED ? NULL : memory;
 }
 
 static void yield_cpu(void)
 {
     sched_yield();
-}
-
-/* Sleeps while the word is `value`. Can return early. */
-static void sleep_while(_Atomic int32_t *word, int32_t value)
-{
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL);
-}
-
-static void wake(_Atomic int32_t *word, int32_t most)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, most);
 }
 
 /* Starts a thread with all signals blocked: the threads of the program handle them. */
@@ -129,6 +98,43 @@ static bool begin_thread(system_thread *thread, void *(*function)(void *))
 static void await_end(system_thread thread)
 {
     pthread_join(thread, NULL);
+}
+
+#if defined(__linux__)
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MOST_CPUS CPU_SETSIZE
+#define EVERY_SLEEPER INT_MAX
+
+typedef cpu_set_t system_cpus;
+
+/* Zeroed memory that is zero again in a forked child; NULL and `errno` if the system refuses (Linux before 4.14). */
+static void *memory_wiped_by_fork(size_t bytes)
+{
+    void *memory = zeroed_memory(bytes);
+    return memory == NULL || madvise(memory, bytes, MADV_WIPEONFORK) ? NULL : memory;
+}
+
+static int64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+/* Sleeps while the word is `value`. Can return early. */
+static void sleep_while(_Atomic int32_t *word, int32_t value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL);
+}
+
+static void wake(_Atomic int32_t *word, int32_t most)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, most);
 }
 
 /* The CPUs that this thread may use; none if the system has more than MOST_CPUS. */
@@ -154,6 +160,81 @@ static void pin(system_thread thread, int32_t cpu)
     CPU_ZERO(&cpus);
     CPU_SET(cpu, &cpus);
     pthread_setaffinity_np(thread, sizeof cpus, &cpus);
+}
+
+#elif defined(__APPLE__)
+
+#define MOST_CPUS 0 /* the system pins no threads, so `has_cpus` is false and nobody calls `pin` */
+#define EVERY_SLEEPER INT32_MAX
+
+typedef int32_t system_cpus;
+
+/* macOS has no public call that waits for a word: all sleepers share a condition, and each wake-up wakes all. */
+static pthread_mutex_t sleeping = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t awake = PTHREAD_COND_INITIALIZER;
+
+static struct {
+    void *memory;
+    size_t bytes;
+} wiped;
+
+/* Runs in a forked child, whose only thread this is. */
+static void wipe(void)
+{
+    memset(wiped.memory, 0, wiped.bytes);
+    sleeping = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    awake = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+}
+
+/* Zeroed memory that is zero again in a forked child; NULL and `errno` if there is none. */
+static void *memory_wiped_by_fork(size_t bytes)
+{
+    wiped.memory = zeroed_memory(bytes);
+    wiped.bytes = bytes;
+    return wiped.memory == NULL || (errno = pthread_atfork(NULL, NULL, wipe)) ? NULL : wiped.memory;
+}
+
+static int64_t now(void)
+{
+    return (int64_t)clock_gettime_nsec_np(CLOCK_UPTIME_RAW);
+}
+
+/* Sleeps while the word is `value`. Can return early. */
+static void sleep_while(_Atomic int32_t *word, int32_t value)
+{
+    pthread_mutex_lock(&sleeping);
+    if (atomic_load(word) == value)
+        pthread_cond_wait(&awake, &sleeping);
+    pthread_mutex_unlock(&sleeping);
+}
+
+/* The lock orders this after a sleeper's look at the word. */
+static void wake(_Atomic int32_t *word, int32_t most)
+{
+    (void)word, (void)most;
+    pthread_mutex_lock(&sleeping);
+    pthread_cond_broadcast(&awake);
+    pthread_mutex_unlock(&sleeping);
+}
+
+static void allowed_cpus(system_cpus *cpus)
+{
+    *cpus = 0;
+}
+
+static bool has_cpu(const system_cpus *cpus, int32_t cpu)
+{
+    return cpu < *cpus;
+}
+
+static int32_t current_cpu(void)
+{
+    return 0;
+}
+
+static void pin(system_thread thread, int32_t cpu)
+{
+    (void)thread, (void)cpu;
 }
 
 #else

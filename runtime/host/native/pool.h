@@ -81,7 +81,7 @@ void mxf_loop(void *table, int64_t begin, int64_t end, int32_t worker);
 void mxf_branch(void *table, int64_t begin, int64_t end, int32_t worker);
 
 #ifdef MXF_SOURCES /* the digest of the C sources, by which a test finds outdated objects */
-__attribute__((section(".mxforge.sources"), used)) static const char mxf_sources[] = MXF_SOURCES;
+__attribute__((section(MXF_SOURCES_SECTION), used)) static const char mxf_sources[] = MXF_SOURCES;
 #endif
 
 #endif

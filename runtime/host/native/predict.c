@@ -374,5 +374,5 @@ int MXPredGetOutput(void *handle, uint32_t index, float *data, uint32_t size)
 }
 
 #ifdef MXF_SOURCES /* as in pool.h */
-__attribute__((section(".mxforge.sources"), used)) static const char mxf_sources[] = MXF_SOURCES;
+__attribute__((section(MXF_SOURCES_SECTION), used)) static const char mxf_sources[] = MXF_SOURCES;
 #endif

@@ -18,31 +18,39 @@ import pytest
 from mxforge.codegen import records as layout
 from mxforge.codegen.elf.reader import ObjectFile, read_object
 from mxforge.codegen.llvm import pool as numbers
+from mxforge.codegen.macho.reader import read_any
 from mxforge.runtime.device import DeviceError
 from mxforge.runtime.host.loader import LoadedObject, load_object, resolve_libc
 from mxforge.runtime.host.machine import host_target
 from mxforge.runtime.host.native_objects import (
+    AARCH64,
     CUDA_LAUNCHES,
+    MACOS,
     MODEL,
     OBJECTS,
     POOL,
     PREDICT,
     PYTHON_CALLS,
     SOURCES,
+    X86_64,
+    machine_of,
     native_object,
     object_file,
 )
 from mxforge.runtime.host.threads import ThreadPool
 from mxforge.tools import make_native
 from mxforge.tools.library.header import FUNCTIONS, PREDICT_FUNCTIONS
-from mxforge.tools.make_native import DIGEST_SECTION, MACHINES, CompilerMissing, compile_source, source_digest
+from mxforge.tools.make_native import DIGEST_SECTION, CompilerMissing, compile_source, source_digest
+from mxforge.tools.make_native import OBJECTS as OF_MACHINE
 
 pytestmark = pytest.mark.any_processor
 
 ROOT = Path(__file__).resolve().parents[3]
 STRESS = Path(__file__).with_name("pool_stress.c")
-NAMES = (POOL, PYTHON_CALLS, CUDA_LAUNCHES, MODEL, PREDICT)
-MACHINE = host_target().triple.partition("-")[0]
+MACHINES = tuple(OF_MACHINE)
+LINUX = (X86_64, AARCH64)
+EACH = [(name, machine) for machine, names in OF_MACHINE.items() for name in names]
+MACHINE = machine_of(host_target().triple)
 C_LIBRARY = {
     *("pthread_create", "pthread_join", "pthread_setaffinity_np", "pthread_sigmask", "sigfillset"),
     *("sched_getaffinity", "sched_getcpu", "sched_yield", "clock_gettime", "syscall"),
@@ -53,6 +61,10 @@ MODEL_LIBRARY = {
     *("pthread_getspecific", "pthread_setspecific", "sched_getaffinity", "__sched_cpucount", "mmap", "munmap"),
     *("fopen", "fclose", "__isoc99_fscanf", "snprintf", "vsnprintf"),
     *("malloc", "memcmp", "memcpy", "memset", "strcmp", "strncmp", "strlen", "getauxval", "calloc", "free"),
+}
+DARWIN = {
+    *("__error", "clock_gettime_nsec_np", "sysconf"),
+    *("pthread_atfork", "pthread_cond_broadcast", "pthread_cond_wait", "pthread_mutex_lock", "pthread_mutex_unlock"),
 }
 PYTHON = {"PyLong_AsVoidPtr", "PyErr_Occurred", "PyErr_SetString", "PyErr_BadArgument", "Py_IncRef"}
 PUBLIC = {"mxf_open", "mxf_run", "mxf_resize", "mxf_stop", "mxf_threads", *layout.KERNELS}
@@ -69,11 +81,10 @@ def defined(found: ObjectFile) -> set[str]:
     return {symbols.name(i) for i in range(len(symbols)) if symbols.section[i] > 0 and not symbols.is_local[i]}
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "machine"), EACH)
 def test_objects_belong_to_the_sources(name: str, machine: str) -> None:
-    found = read_object(native_object(name, machine))
-    assert found.architecture.name.replace("-", "_") == machine
+    found = read_any(native_object(name, machine))
+    assert found.architecture.name.replace("-", "_") == machine.partition("-")[0]
     content = next(s.content for s in found.sections.values() if s.name == DIGEST_SECTION)
     assert content is not None
     assert content.tobytes().rstrip(b"\0").decode() == source_digest(machine), (
@@ -82,35 +93,35 @@ def test_objects_belong_to_the_sources(name: str, machine: str) -> None:
 
 
 def test_the_package_has_these_objects_and_no_others() -> None:
-    assert set(OBJECTS.glob("*.o")) == {object_file(name, machine) for name in NAMES for machine in MACHINES}
+    assert set(OBJECTS.glob("*.o")) == {object_file(*each) for each in EACH}
     packaged = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     assert packaged["mxforge.runtime.host"] == ["objects/*.o", "objects/*.kernels", "native/*.c", "native/*.h"]
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_the_pool_needs_only_the_c_library(machine: str) -> None:
-    found = read_object(native_object(POOL, machine))
-    assert undefined(found) <= C_LIBRARY
+    found = read_any(native_object(POOL, machine))
+    assert undefined(found) <= C_LIBRARY | (DARWIN if machine == MACOS else set())
     assert defined(found) == PUBLIC
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_models_need_the_pool_and_the_c_library(machine: str) -> None:
     own = {f"model_{name}" for name in FUNCTIONS}
-    found = read_object(native_object(MODEL, machine))
-    assert undefined(found) <= MODEL_LIBRARY | PUBLIC | {"model_data"}
+    found = read_any(native_object(MODEL, machine))
+    assert undefined(found) <= MODEL_LIBRARY | PUBLIC | {"model_data"} | (DARWIN if machine == MACOS else set())
     assert defined(found) == own
-    found = read_object(native_object(PREDICT, machine))
+    found = read_any(native_object(PREDICT, machine))
     assert undefined(found) <= MODEL_LIBRARY | own | {"predict_data"}
     assert defined(found) == set(PREDICT_FUNCTIONS)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", LINUX)
 def test_calls_from_python_need_the_pool_and_pythons_stable_interface(machine: str) -> None:
     assert undefined(read_object(native_object(PYTHON_CALLS, machine))) == PYTHON | {numbers.RUN}
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", LINUX)
 def test_launches_on_cuda_need_nothing(machine: str) -> None:
     found = read_object(native_object(CUDA_LAUNCHES, machine))
     assert undefined(found) == set()
@@ -167,15 +178,14 @@ def gcc(arguments: Sequence[str | Path], output: Path) -> Path:
     return output
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "machine"), EACH)
 def test_sources_compile_without_warnings(name: str, machine: str, capfd: pytest.CaptureFixture[str]) -> None:
     try:
         data = compile_source(name, machine)
     except CompilerMissing as missing:
         pytest.skip(str(missing))
     assert capfd.readouterr() == ("", "")
-    made, committed = read_object(data), read_object(native_object(name, machine))
+    made, committed = read_any(data), read_any(native_object(name, machine))
     assert (defined(made), undefined(made) - {"memset"}) == (defined(committed), undefined(committed) - {"memset"})
 
 
@@ -236,8 +246,10 @@ def test_calls_from_python_write_addresses_and_refuse_others(threads: ThreadPool
 
 def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(make_native.shutil, "which", lambda name: None)
-    with pytest.raises(CompilerMissing, match=r"aarch64-linux-gnu-gcc is missing: install gcc for aarch64"):
-        compile_source(POOL, "aarch64")
+    with pytest.raises(CompilerMissing, match=r"^aarch64-linux-gnu-gcc is missing: .* \(Debian: gcc-aarch64-linux"):
+        compile_source(POOL, AARCH64)
+    with pytest.raises(CompilerMissing, match=r"^clang is missing: .* for aarch64-macos \(Debian: clang\)$"):
+        compile_source(POOL, MACOS)
 
 
 # ---------------------------------------------------------------------------- ThreadSanitizer
