@@ -42,19 +42,20 @@ def _probes(target: CpuTarget) -> LoadedObject:
     return load_object(compile_object(probe_module(target), target))
 
 
-def peak_operations() -> float:
+def peak_operations(duration: float | None = None) -> float:
     """Float32 operations per second of the thread pool: multiply-adds (two operations each) on full vectors in
-    registers. The fastest of many short runs."""
+    registers. The fastest of many short runs, which take `duration` seconds."""
     pool, sink = get_pool(), _sink(get_pool())
     arguments = (ctypes.c_int64 * 2)(0, sink.address)
     ctypes.memmove(arguments, np.array([0.5, 1.0], np.float32).ctypes.data, _WORD)
     units = 64 * pool.threads
-    seconds = _fastest(pool, _record(FMA, arguments, units, 1))
+    seconds = _fastest(pool, _record(FMA, arguments, units, 1), duration)
     return units * fma_operations(host_target()) / seconds
 
 
-def read_bandwidth(nbytes: int) -> float:
-    """Bytes per second at which the thread pool reads a buffer of this size again and again. The fastest of many runs.
+def read_bandwidth(nbytes: int, duration: float | None = None) -> float:
+    """Bytes per second at which the thread pool reads a buffer of this size again and again. The fastest of many runs,
+    which take `duration` seconds.
 
     The memory of a buffer much larger than all caches is limited by the memory; of a smaller one, by the cache in which
     it fits.
@@ -64,7 +65,7 @@ def read_bandwidth(nbytes: int) -> float:
     buffer = allocate(pages * READ_PAGE)
     ctypes.memset(buffer.address, 1, pages * READ_PAGE)  # untouched pages would all be one page of zeros
     arguments = (ctypes.c_int64 * 2)(buffer.address, sink.address)
-    seconds = _fastest(pool, _record(READ, arguments, pages, _PAGES_AT_ONCE))
+    seconds = _fastest(pool, _record(READ, arguments, pages, _PAGES_AT_ONCE), duration)
     return pages * READ_PAGE / seconds
 
 
@@ -92,10 +93,10 @@ def _record(
     return (ctypes.c_int64 * RECORD_WORDS)(_address(kernel), ctypes.addressof(arguments), count, grain)
 
 
-def _fastest(pool: ThreadPool, record: ctypes.Array[ctypes.c_int64]) -> float:
+def _fastest(pool: ThreadPool, record: ctypes.Array[ctypes.c_int64], duration: float | None = None) -> float:
     """The shortest time of one launch, in seconds."""
     address, best = ctypes.c_void_p(ctypes.addressof(record)), float("inf")
-    end = time.perf_counter() + _SECONDS
+    end = time.perf_counter() + (_SECONDS if duration is None else duration)
     while (start := time.perf_counter()) < end:
         pool.run(address, _ONE)
         best = min(best, time.perf_counter() - start)

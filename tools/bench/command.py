@@ -19,10 +19,11 @@ from ..progress import Progress
 from ..schemas.print_json import as_json
 from .calls import measure_calls
 from .distributed import measure_distributed
-from .grammar import ALONE, MANY, ON_GPUS, ON_HOST, ONLY_ON_GPUS
+from .grammar import ALL_OPERATORS, ALONE, IN_SWEEPS, MANY, ON_GPUS, ON_HOST, ONLY_ON_GPUS, OWN_REPORTS
 from .measure import Failure, Participant, measure
 from .model_workloads import model_workloads
 from .numpy_calls import measure_numpy
+from .operator_report import measure_operators
 from .plot import draw
 from .report import EXPLANATION, Conditions, Measured, as_markdown, as_text, report, summary_as_text
 from .scaling import measure_scaling
@@ -34,7 +35,8 @@ _ROUNDED = 5e-2
 """The tolerance for weights in bfloat16, of which each differs by up to 2^-9 of itself. Outputs of trained networks
 differ by up to 2e-2."""
 _OF_MODELS = ("shapes", "batches", "inputs", "onnx", "torch", "epoch", "params", "allow_missing", "weights")
-_OF_COMPARISONS = ("against", "json", "markdown", "plot")
+_OF_REPORTS = ("json", "markdown", "plot")
+_OF_COMPARISONS = ("against", *_OF_REPORTS)
 _NAMES = {"shapes": "input-shape", "batches": "batch", "inputs": "input"}
 
 
@@ -51,6 +53,9 @@ def run(options: argparse.Namespace) -> int:
             "shapes": measure_shapes,
         }
         return suites[options.suite](threads[0])
+    if options.suite == ALL_OPERATORS:
+        pythons = {peer: _python(peer, options.pythons) for peer in options.against}
+        return measure_operators(pythons, threads[0], options.repeat)
     done: list[Measured] = []
     status = 0
     try:
@@ -143,10 +148,8 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"pass either a model or --suite{hint}")
     if options.suite is not None:
         _refuse(options, _OF_MODELS, "the inputs of a --suite are fixed")
-    if options.suite in ALONE:
-        _refuse(options, _OF_COMPARISONS, f"--suite {options.suite} prints a report of its own")
-        if len(options.thread_counts or ()) > 1:
-            raise UsageError(f"--suite {options.suite} is measured with one number of --threads")
+    if options.suite in OWN_REPORTS:
+        _check_own_report(options)
     _check_files(options)
     _check_context(options)
     for peer in options.pythons:
@@ -158,6 +161,17 @@ def _check(options: argparse.Namespace) -> None:
             raise ToolError(f"{engine}: cannot run {python}: no such program (--python)")
 
 
+def _check_own_report(options: argparse.Namespace) -> None:
+    """Check the options of a suite with a report of its own."""
+    refused = _OF_COMPARISONS if options.suite in ALONE else _OF_REPORTS
+    _refuse(options, refused, f"--suite {options.suite} prints a report of its own")
+    if len(options.thread_counts or ()) > 1:
+        raise UsageError(f"--suite {options.suite} is measured with one number of --threads")
+    for peer in options.against:
+        if peer not in IN_SWEEPS:
+            raise UsageError(f"{peer} cannot run this --suite; engines that can: mxforge, {', '.join(IN_SWEEPS)}")
+
+
 def _check_context(options: argparse.Namespace) -> None:
     """UsageError for peers and suites that do not run on the device of `--ctx`."""
     on_gpu = is_gpu(options)
@@ -167,7 +181,7 @@ def _check_context(options: argparse.Namespace) -> None:
         if not on_gpu and engine in ONLY_ON_GPUS:
             raise UsageError(f"{engine} is a peer on GPUs: pass --ctx gpu")
     if on_gpu:
-        if options.suite in (*ALONE, *ON_HOST):
+        if options.suite in (*OWN_REPORTS, *ON_HOST):
             raise UsageError(f"--suite {options.suite} measures the CPU: omit --ctx")
         context_of(options)
 

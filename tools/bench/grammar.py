@@ -73,9 +73,25 @@ ON_HOST = ("loader", "augmenters", "data", *AUGMENTERS, *READERS)
 """Suites of work that is not for GPUs."""
 ALONE = ("calls", "numpy", "shapes", "distributed", "scaling")
 """Suites with reports of their own, which measure mxforge alone."""
+ALL_OPERATORS = "all-operators"
+IN_SWEEPS = ("mxnet", "torch", "numpy")
+"""The peers of that suite."""
+OWN_REPORTS = (*ALONE, ALL_OPERATORS)
 _ALL_SUITES = tuple(
     dict.fromkeys(
-        (*SUITES, *OPERATORS, *PRODUCTS, *ORDERS, *SEQUENCES, "loader", *STEPS, *AUGMENTERS, *READERS, *MANY, *ALONE)
+        (
+            *SUITES,
+            *OPERATORS,
+            *PRODUCTS,
+            *ORDERS,
+            *SEQUENCES,
+            "loader",
+            *STEPS,
+            *AUGMENTERS,
+            *READERS,
+            *MANY,
+            *OWN_REPORTS,
+        )
     )
 )
 
@@ -143,7 +159,8 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
         "calls: first calls and calls with new shapes; numpy: mx.np beside mx.nd, NumPy and PyTorch; "
         "shapes: calls of hybridized networks with new shapes; loader: an epoch of a data loader; "
         f"one step of training: {', '.join(STEPS)}, or training for all of them; work on 32 photographs: "
-        f"{', '.join(AUGMENTERS)}, or augmenters; readers of files: {', '.join(READERS)}, or data",
+        f"{', '.join(AUGMENTERS)}, or augmenters; readers of files: {', '.join(READERS)}, or data; "
+        f"{ALL_OPERATORS}: 150 operators, forward and with gradients, in a table of ratios",
     )
     text = "the first extent of every input; each of several is measured"
     parser.add_argument("--batch", type=positives, dest="batches", metavar="N,...", help=text)

@@ -224,12 +224,13 @@ def _take_turn(program: _Program, which: str, progress: Progress) -> None:
 
 
 def _plan(program: _Program) -> None:
-    """Choose the calls of a sample and the samples of a turn."""
-    calls, seconds = _estimate(program.worker)
-    if seconds < SINGLE_SECONDS:
-        program.figures.calls = calls
-    else:
-        program.samples = max(SAMPLES, int(SAMPLES * SAMPLE_SECONDS / seconds))
+    program.figures.calls, program.samples = sample_plan(program.worker)
+
+
+def sample_plan(worker: Worker) -> tuple[int, int]:
+    """(the calls of a sample, the samples of a turn) for the program that the worker has loaded."""
+    calls, seconds = _estimate(worker)
+    return (calls, SAMPLES) if seconds < SINGLE_SECONDS else (1, max(SAMPLES, int(SAMPLES * SAMPLE_SECONDS / seconds)))
 
 
 def _estimate(worker: Worker) -> tuple[int, float]:

@@ -6,13 +6,16 @@ must run on Python 3.7, which old frameworks require. Requests, by "do":
     start    engine, threads, context   -> version, python, seconds (of the import)
     load     spec, arrays (paths)       -> load, first (seconds: until ready to run, and of the first run)
     outputs  folder                     -> files, in order
-    time     calls, samples             -> seconds (per call) of each sample of `calls` calls, after an untimed call
+    time     calls, samples             -> seconds (per call) of each sample of `calls` calls, after an untimed call;
+                                           `clock`, if given, is that of `time`, such as process_time
     memory                              -> peak (bytes)
+    rates                               -> operations, bandwidths (see `machine_rates.py`); mxforge alone has it
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import platform
@@ -60,6 +63,8 @@ class Session:
         return {"load": middle - begin, "first": time.perf_counter() - middle}
 
     def load_program(self, spec, arrays):
+        if "operator" in spec:
+            return load_neighbour("operator_programs").load(self.engine, spec, arrays)
         if "data" in spec:
             return load_neighbour("data_programs").load(self.engine, spec, arrays)
         if "training" in spec or "network" in spec:
@@ -81,12 +86,13 @@ class Session:
 
     def time(self, request):
         run, calls = self.program.run, request["calls"]
+        clock = getattr(time, request.get("clock", "perf_counter"))
         run(1)
         seconds = []
         for _ in range(request["samples"]):
-            begin = time.perf_counter()
+            begin = clock()
             run(calls)
-            seconds.append((time.perf_counter() - begin) / calls)
+            seconds.append((clock() - begin) / calls)
         return {"seconds": seconds}
 
     def memory(self, request):
@@ -94,8 +100,11 @@ class Session:
             line = next(line for line in file if line.startswith("VmHWM:"))
         return {"peak": int(line.split()[1]) * 1024}
 
+    def rates(self, request):
+        return importlib.import_module("mxforge.tools.bench.machine_rates").rates()
 
-REQUESTS = ("start", "load", "outputs", "time", "memory")
+
+REQUESTS = ("start", "load", "outputs", "time", "memory", "rates")
 
 
 def answer(session, request):
