@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from ....ir.kernel import Cast, Const, Expr, Index, Load, Local, Reduce, Ref, Scalar, ScalarParameter, Store
+from ....ir.kernel import Cast, Const, Expr, Extent, Index, Load, Local, Reduce, Ref, Scalar, ScalarParameter, Store
 from ....ir.lazy_dataclass import dataclass
 from ....ir.types import DType
-from ..arithmetic import Value
+from ..arithmetic import Operand, Value
 from ..types import memory_type_of
 
 if TYPE_CHECKING:
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 @dataclass
 class Common:
     """Values that are computed before the loops: `loads` of elements, `values` of expressions by the identity of the
-    expression, and those of `locals` by name. `splats` are the vectors of scalar values."""
+    expression, and those of `locals` by name. `splats` are the vectors of scalar values. `products` of indices and
+    strides are computed before an inner loop."""
 
     loads: dict[tuple[str, Index], Value] = field(default_factory=dict[tuple[str, Index], Value])
     values: dict[int, tuple[Value, DType]] = field(default_factory=dict[int, tuple[Value, DType]])
     locals: dict[str, tuple[Value, DType]] = field(default_factory=dict[str, tuple[Value, DType]])
     splats: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    products: dict[tuple[Operand, Extent], Value] = field(default_factory=dict[tuple[Operand, Extent], Value])
 
     def contains(self, expr: Expr) -> bool:
         """True if an expression reads only elements in `loads`, and at least one."""

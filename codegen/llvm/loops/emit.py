@@ -13,9 +13,11 @@ from ...nest import Nest, build_nest
 from ..arithmetic import Operand, Value
 from ..cpu import Cpu
 from ..emitter import ModuleBuilder
+from ..schedule.columns import COLUMN_PARTS, COLUMNS, LEAST_COLUMNS, column_block
 from ..schedule.kinds import LoopChoice
 from ..schedule.loops import LoopSchedule, choose_loops, schedule_general, schedule_nest
 from ..types import I32, I64, PTR, type_of
+from .column_blocks import ColumnBlocks
 from .common import hoist
 from .expressions import Evaluator, Point, compute_dtype
 from .rows import RowEmitter
@@ -35,16 +37,17 @@ def emit_loops(
     cannot be emitted.
 
     `extents` are the values of `kernel.extents`. They determine the launch; the code depends on them only in whether
-    rows are stored on the stack. The symbol encodes that, and whether the code is `compact` (fast to compile instead of
-    fast to run). With `module` None only the launch is returned, for code that already exists. `once`: the kernel does
-    not run in every run of its program, so its code can be slower and shared.
+    rows are stored on the stack, and whether several rows are read together. The symbol encodes that, and whether the
+    code is `compact` (fast to compile instead of fast to run). With `module` None only the launch is returned, for code
+    that already exists. `once`: the kernel does not run in every run of its program, so its code can be slower and
+    shared.
     """
     nest = build_nest(hoist_reductions(kernel))
     dtypes = {b.name: b.dtype for b in kernel.buffers}
     if kernel.extents:
         numbers = dict(zip(kernel.extents, extents, strict=True))
         schedule = schedule_general(nest, dtypes, target, numbers, compact)
-        symbol += "_compact" * compact + "_long" * (not schedule.scratch)
+        symbol += "_compact" * compact + "_long" * (not schedule.scratch) + "_wide" * (schedule.rows > 1)
     else:
         schedule = schedule_nest(nest, dtypes, target, choice=_tuned(kernel, target))
     if module is not None:
@@ -88,6 +91,7 @@ class _Emitter(RowEmitter):
         super().__init__(kernel, nest, schedule)
         parameters = (("args", PTR, "noalias"), ("begin", I64, ""), ("end", I64, ""), ("worker", I32, ""))
         self.module, self.symbol, self.parameters = module, symbol, parameters
+        self.block: Operand = schedule.block
 
     def emit(self, once: bool) -> None:
         f = self.module.function(self.symbol, None, self.parameters, shares=once)
@@ -168,7 +172,9 @@ class _Emitter(RowEmitter):
         extents = [self._unit_extent(axis) for axis in reversed(s.units)]
         blocked = s.blocks == 0 and self.mask is None
         if blocked:
-            extents.insert(0, f.udiv(self.eval.plus(self.eval.extent(s.vector), s.block - 1), s.block))
+            self.block = self._block(self.eval.extent(s.vector))
+            last = self.eval.plus(self.eval.plus(self.eval.extent(s.vector), self.block), -1)
+            extents.insert(0, f.udiv(last, self.block))
         starts: list[Value] = []
         rest = begin
         for extent in extents[:-1]:
@@ -177,7 +183,7 @@ class _Emitter(RowEmitter):
         starts += [rest] * bool(extents)
         with f.carry_loop(begin, end, starts) as loop:
             digits = list(loop.values)
-            low: Operand = f.mul(digits.pop(0), s.block) if blocked else 0
+            low: Operand = f.mul(digits.pop(0), self.block) if blocked else 0
             point: Point = dict(zip(reversed(s.units), digits, strict=True))
             if s.transposed:
                 assert isinstance(low, Value)
@@ -185,6 +191,18 @@ class _Emitter(RowEmitter):
             else:
                 self._vector_axis(point, low)
             loop.next(*self._next_unit(loop.values, extents))
+
+    def _block(self, width: Operand) -> Operand:
+        """The elements of a vector axis of run-time extent in one unit: `column_block` if rows are read together."""
+        f, s = self.f, self.s
+        if s.rows == 1:
+            return s.block
+        if isinstance(width, int):
+            return column_block(width, s.lanes)
+        assert isinstance(width, Value)
+        vectors = COLUMN_PARTS * s.lanes
+        part = f.mul(f.udiv(f.add(width, vectors - 1), vectors), s.lanes)
+        return f.smax(f.smin(part, COLUMNS), LEAST_COLUMNS)
 
     def _unit_extent(self, axis: str) -> Operand:
         extent = self.eval.extent(axis)
@@ -215,9 +233,12 @@ class _Emitter(RowEmitter):
             return
         f, s = self.f, self.s
         n = self.eval.extent(s.vector)
-        high: Operand = f.smin(f.add(low, s.block), n) if s.is_split else n
+        high: Operand = f.smin(f.add(low, self.block), n) if s.is_split else n
         even = isinstance(n, int) and n % s.lanes == 0 and (not s.is_split or s.block % s.lanes == 0)
-        low = self._interleaved(point, low, high) if s.interleave > 1 else low
+        if s.rows > 1:
+            low = ColumnBlocks(self).emit(point, low, high)
+        elif s.interleave > 1:
+            low = self._interleaved(point, low, high)
         self._vectors(low, high, even, lambda at, mask: self.rows([{**point, s.vector: at}], mask))
 
     def _interleaved(self, point: Point, low: Operand, high: Operand) -> Operand:

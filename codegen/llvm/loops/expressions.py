@@ -168,6 +168,8 @@ class Evaluator:
         """a * factor, computed in Python if both are numbers."""
         if isinstance(a, int) and a == 0:
             return 0
+        if (a, factor) in self.common.products:
+            return self.common.products[a, factor]
         if isinstance(factor, str):
             return self.f.mul(self.numbers[factor], a)
         if not isinstance(a, Value):

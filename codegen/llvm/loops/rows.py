@@ -16,7 +16,7 @@ from ..emitter import FunctionBuilder
 from ..scalars import emit_scalar
 from ..schedule.loops import STACK_ELEMENTS, LoopSchedule, clippable_bounds
 from ..schedule.steps import LoopGroup, is_reduction, plan_steps, scratch_rows
-from ..types import I64, type_of
+from ..types import I64, Type, type_of
 from .expressions import Evaluator, Point
 
 _PIECE, _SHORT_PIECE = 256, 32  # elements that are summed before they are added to a longer sum
@@ -86,14 +86,14 @@ class RowEmitter:
                     self._store_woven(step, rows[first : first + self.s.woven_extent], mask)
             else:
                 for row in rows:
-                    self._point_stage(step, row, mask)
+                    self.point_stage(step, row, mask)
 
     def _store_woven(self, stage: Store, rows: Sequence[Row], mask: Value | None) -> None:
         """Store the values at all elements of the woven axis, interleaved."""
         values = [self.eval.value(stage.value, row.point, mask, row.locals) for row in rows]
         self.eval.store_woven(stage, [v for v, _ in values], values[0][1], rows[0].point, mask)
 
-    def _point_stage(self, stage: Stage, row: Row, mask: Value | None) -> None:
+    def point_stage(self, stage: Stage, row: Row, mask: Value | None) -> None:
         value, dtype = self.eval.value(stage.value, row.point, mask, row.locals)
         if isinstance(stage, Local):
             row.locals[stage.name] = value, dtype
@@ -108,7 +108,7 @@ class RowEmitter:
         """
         reductions = [s for s in group.stages if is_reduction(s)]
         dtypes = [self._reduction_dtype(s) for s in reductions]
-        start = self._neutral_values(group)
+        start = self.neutral_values(group)
         if self.vector_reduced:
             totals = self._vector_loop(group, rows[0], rows[0].point, start)
             totals = [self._across(s, v, d) for s, v, d in zip(reductions, totals, dtypes, strict=True)]
@@ -124,10 +124,14 @@ class RowEmitter:
         assert isinstance(stage.value, Reduce)
         return self.eval.dtype(stage.value.operand)
 
-    def _neutral_values(self, group: LoopGroup) -> list[Value]:
+    def neutral_values(self, group: LoopGroup) -> list[Value]:
         """The initial accumulators of a group."""
         lanes = self.s.lanes if self.s.vector else 1
         return [self._neutral(s, self._reduction_dtype(s), lanes) for s in group.stages if is_reduction(s)]
+
+    def vector_type(self, dtype: DType) -> Type:
+        """The type of a vector of values of a dtype."""
+        return type_of(dtype, self.s.lanes)
 
     def _neutral(self, stage: Stage, dtype: DType, lanes: int) -> Value:
         assert isinstance(stage.value, Reduce)
@@ -150,7 +154,7 @@ class RowEmitter:
         if not axes:
             k = len(carry) // len(rows)
             parts = (carry[i * k : i * k + k] for i in range(len(rows)))
-            later = (self._iteration(group, r, {**r.point, **at}, mask, c) for r, c in zip(rows, parts, strict=True))
+            later = (self.iteration(group, r, {**r.point, **at}, mask, c) for r, c in zip(rows, parts, strict=True))
             return [value for part in later for value in part]
         axis, *inner = axes
         low, high = self._clip(axis, axes, group, {**rows[0].point, **at})
@@ -179,12 +183,12 @@ class RowEmitter:
     ) -> list[Value]:
         """The reductions of `piece` elements from `low` on along the innermost axis."""
         f, unroll = self.f, self.s.unroll
-        start = self._neutral_values(group)
+        start = self.neutral_values(group)
         k, rest = len(start), piece - piece % unroll
 
         def body(offset: Operand, sums: Sequence[Value]) -> list[Value]:
             point = {**row.point, **at, self.s.reductions[-1]: f.add(low, offset)}
-            return self._iteration(group, row, point, mask, sums)
+            return self.iteration(group, row, point, mask, sums)
 
         if piece < 2 * unroll:  # the loop would run once
             parts = [body(u, start) for u in range(min(unroll, piece))]
@@ -251,18 +255,18 @@ class RowEmitter:
         low = done if unroll > 1 else 0
         if low < whole:
             with f.carry_loop(low, whole, values, lanes) as loop:
-                loop.next(*self._iteration(group, row, {**point, s.vector: loop.index}, None, loop.values))
+                loop.next(*self.iteration(group, row, {**point, s.vector: loop.index}, None, loop.values))
             values = list(loop.results)
         if whole < n:
             at = f.const(I64, whole)
-            values = self._iteration(group, row, {**point, s.vector: at}, f.lane_mask(at, n, lanes), values)
+            values = self.iteration(group, row, {**point, s.vector: at}, f.lane_mask(at, n, lanes), values)
         return values
 
     def _general_pass(self, group: LoopGroup, row: Row, point: Point, n: Value, carry: list[Value]) -> list[Value]:
         """`_vector_pass` over a run-time extent: whole vectors, several at a time, then masked vectors."""
         f, s = self.f, self.s
         if self.mask is not None:
-            return self._iteration(group, row, {**point, s.vector: 0}, self.mask, carry)
+            return self.iteration(group, row, {**point, s.vector: 0}, self.mask, carry)
         done: Operand = 0
         if not s.masked:
             unroll = s.unroll if any(is_reduction(x) for x in group.stages) else 1
@@ -270,7 +274,7 @@ class RowEmitter:
             carry = self._unrolled(group, row, point, carry, done, unroll)
         with f.carry_loop(done, n, carry, s.lanes) as loop:
             at, mask = {**point, s.vector: loop.index}, f.rest_mask(loop.index, n, s.lanes)
-            loop.next(*self._iteration(group, row, at, mask, loop.values))
+            loop.next(*self.iteration(group, row, at, mask, loop.values))
         return list(loop.results)
 
     def _unrolled(
@@ -279,12 +283,12 @@ class RowEmitter:
         """Several vectors at a time, each with its own accumulators, which are joined after the loop."""
         f, s = self.f, self.s
         k = len(carry)
-        fresh = self._neutral_values(group)
+        fresh = self.neutral_values(group)
         with f.carry_loop(0, done, [*carry, *fresh * (unroll - 1)], s.lanes * unroll) as loop:
             later: list[Value] = []
             for u in range(unroll):
                 at = f.add(loop.index, u * s.lanes)
-                later += self._iteration(group, row, {**point, s.vector: at}, None, loop.values[u * k : u * k + k])
+                later += self.iteration(group, row, {**point, s.vector: at}, None, loop.values[u * k : u * k + k])
             loop.next(*later)
         return self._joined(group, [list(loop.results[u * k : u * k + k]) for u in range(unroll)])
 
@@ -302,7 +306,7 @@ class RowEmitter:
             parts = [*(emit_scalar(self.f, op, pair, dtype) for pair in pairs), *odd]
         return parts[0]
 
-    def _iteration(
+    def iteration(
         self, group: LoopGroup, row: Row, point: Point, mask: Value | None, carry: Sequence[Value]
     ) -> list[Value]:
         """The stages in order at one point (vector) of the reduced axes; returns the accumulators."""

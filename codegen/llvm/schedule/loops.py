@@ -14,20 +14,20 @@ from ....ir.kernel import (
     Extent,
     Load,
     Reduce,
-    Scalar,
     ScalarParameter,
     Stage,
     Store,
     walk,
 )
 from ....ir.lazy_dataclass import dataclass
-from ....ir.scalar import ScalarOp
 from ....ir.symbolic import deferred, is_symbolic
 from ....ir.types import DType
 from ...nest import Bound, Nest, woven_axis
 from ..cpu import Cpu
+from .columns import COLUMN_PARTS, COLUMNS, LONG_ROW, column_blocks, rows_together
 from .kinds import LoopChoice
 from .steps import plan_steps, scratch_rows
+from .work import is_light, is_long, operations, work_of
 
 SHUFFLED = (2, -1)
 """Strides along the vector axis for which whole vectors are loaded and shuffled."""
@@ -37,12 +37,12 @@ _GENERAL_BLOCK = 4096  # elements of a vector axis with a run-time extent in one
 _TRANSPOSED_BLOCK = 1024  # the same, if operands are transposed
 _GENERAL_ROWS = 16  # vectors of such an axis in one unit, if other axes are reduced
 _FEW_ACCESSES = 3
-_INTERLEAVE = 8  # vectors that a reduction across rows reads together, so that it reads longer pieces of memory
+_PARTS = 8  # units for each thread, elsewhere
+_INTERLEAVE = 8  # vectors that a reduction across rows reads together
 STACK_ELEMENTS = 1 << 15  # elements of scratch rows on the stack; longer rows are computed again where they are read
 _ACCUMULATORS = 4  # of one reduction: an addition takes as many cycles
 _ACCUMULATED_OPERATIONS = 48  # operations of a body that is repeated for several accumulators
 _GRAIN_ELEMENTS = 16384  # minimum elements in one chunk for a thread, if a vector of them takes few instructions
-_HEAVY_WORK = 8  # the work of an operation that takes many instructions, where moving an element is 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,9 @@ class LoopSchedule:
     `lanes`: elements of a vector. `vector`: the vector axis ("" for none). `units`: axes flattened into the parallel
     range. `loops`: the other parallel axes, inside a unit. The vector axis is divided into `blocks` pieces of `block`
     elements, which threads share too (1: it is not divided).
-    `unroll` independent accumulators hide the latency of reductions along the innermost reduced axis; `interleave`
-    vectors of rows are reduced together.
+    `unroll` independent accumulators hide the latency of reductions along the innermost reduced axis. `interleave`
+    vectors of rows are reduced together. If `rows` is not 1, so many rows of a reduction are read together instead, and
+    its accumulators are in memory (`columns.py`).
     `masked`: all vectors have a mask, so that the body is emitted once. `scratch`: rows are stored on the stack.
     `narrow`: the code has a fast path for a vector axis that fits one vector. `transposed`: the axis along which
     transposed operands are contiguous ("" for none); a unit has as many positions along it as a vector has lanes.
@@ -72,6 +73,7 @@ class LoopSchedule:
     grain: int
     unroll: int = 1
     interleave: int = 1
+    rows: int = 1
     masked: bool = False
     scratch: bool = True
     narrow: bool = False
@@ -111,6 +113,7 @@ def schedule_nest(
         grain=c.grain,
         unroll=c.unroll,
         interleave=c.interleave,
+        rows=rows_together(nest, vector, c.block or width, _product(nest, reductions)) if c.interleave > 1 else 1,
         **_weaving(nest, vector),
     )
 
@@ -129,16 +132,21 @@ def choose_loops(nest: Nest, dtypes: dict[str, DType], target: Cpu, by_rows: boo
     shared = len(parallel) if by_rows else _count_units(nest, parallel, target.threads)
     outer = _product(nest, parallel[:shared])
     reduced = _product(nest, reductions) if vector not in reductions else 1
-    block = _split_vector(width, outer, lanes, reduced, target.threads)
+    interleaves = _interleaves_rows(nest)
+    each = min(width, width * outer // target.threads)
+    together = interleaves and rows_together(nest, vector, each, reduced) > 1
+    least = max(_UNIT_ELEMENTS // reduced, LONG_ROW if together else _INTERLEAVE * lanes)
+    enough = _enough(target.threads, COLUMN_PARTS if together else _PARTS)
+    block = _split_vector(width, outer, lanes, least if reduced > 1 else _UNIT_ELEMENTS, enough)
     elements = max(1, _product(nest, parallel[shared:]) * (block or width) * _product(nest, reductions))
-    interleave = _INTERLEAVE if (block or width) >= _INTERLEAVE * lanes and _interleaves_rows(nest) else 1
+    interleave = _INTERLEAVE if (block or width) >= _INTERLEAVE * lanes and interleaves else 1
     return LoopChoice(
         vector=[a.name for a in nest.axes].index(vector) if vector else -1,
         shared=shared,
         block=block,
         unroll=_accumulators(nest, vector, reductions, lanes, interleave),
         interleave=interleave,
-        grain=_grain(elements * _work(nest)),
+        grain=_grain(elements * work_of(nest)),
     )
 
 
@@ -158,7 +166,7 @@ def _accumulators(nest: Nest, vector: str, reductions: Sequence[str], lanes: int
     if vector == reductions[-1]:
         return _ACCUMULATORS if inner >= 8 * lanes else 1
     in_blocks = any(a.in_blocks for a in nest.accesses.values())
-    short = len(_operations(nest)) <= _ACCUMULATED_OPERATIONS
+    short = len(operations(nest)) <= _ACCUMULATED_OPERATIONS
     return min(_ACCUMULATORS, inner) if in_blocks and short else 1
 
 
@@ -183,7 +191,7 @@ def _schedule_symbolic(nest: Nest, lanes: int) -> LoopSchedule:
         blocks=blocks,
         block=block,
         count=outer * blocks,
-        grain=deferred(_grain, elements * _work(nest)),
+        grain=deferred(_grain, elements * work_of(nest)),
         unroll=_ACCUMULATORS if not vector and is_symbolic(nest.extent(axis)) else 1,
         **_weaving(nest, vector),
     )
@@ -203,17 +211,12 @@ def _grain(work: int) -> int:
     return max(1, _GRAIN_ELEMENTS // max(1, work))
 
 
-def _work(nest: Nest) -> int:
-    """The work of one element."""
-    return max(1, _HEAVY_WORK * sum(op not in _LIGHT for op in _operations(nest)))
-
-
 def _interleaves_rows(nest: Nest) -> bool:
     """True if the nest reduces across rows and computes so little that memory bandwidth limits it."""
     if nest.guard or not nest.names(AxisKind.REDUCE) or any(a.bounds or a.gathers for a in nest.accesses.values()):
         return False
     few = len(nest.accesses) <= _FEW_ACCESSES and not scratch_rows(plan_steps(nest))
-    return few and _LIGHT.issuperset(_operations(nest))
+    return few and is_light(nest)
 
 
 def schedule_general(
@@ -226,8 +229,8 @@ def schedule_general(
     units = tuple(_around(nest, vector)[0])
     numbers = {a.name: a.extent if isinstance(a.extent, int) else extents[a.extent] for a in nest.axes}
     reduced, rows = prod(numbers[a] for a in reductions), prod(numbers[a] for a in units)
-    masked, light = compact or _is_long(nest), not compact and _LIGHT.issuperset(_operations(nest))
-    scratch, work = len(scratch_rows(plan_steps(nest))), _work(nest)
+    masked, light = compact or is_long(nest), not compact and is_light(nest)
+    scratch, work = len(scratch_rows(plan_steps(nest))), work_of(nest)
     if vector in reductions:
         order = (*(a for a in reductions if a != vector), vector)
         fits = reduced * scratch <= STACK_ELEMENTS
@@ -259,8 +262,11 @@ def schedule_general(
             grain=grain,
             transposed=transposed,
         )
-    block = _GENERAL_ROWS * lanes if reductions else _GENERAL_BLOCK
-    count = rows * -(-numbers[vector] // block)
+    interleaves = light and _interleaves_rows(nest)
+    together = rows_together(nest, vector, numbers[vector], reduced) if interleaves else 1
+    block = COLUMNS if together > 1 else _GENERAL_ROWS * lanes if reductions else _GENERAL_BLOCK
+    blocks = deferred(column_blocks, numbers[vector], lanes) if together > 1 else -(-numbers[vector] // block)
+    count = rows * blocks
     grain = deferred(_block_grain, numbers[vector], block, reduced * work)
     return LoopSchedule(
         lanes=lanes,
@@ -271,7 +277,8 @@ def schedule_general(
         block=block,
         count=count,
         grain=grain,
-        interleave=_INTERLEAVE if light and _interleaves_rows(nest) else 1,
+        interleave=_INTERLEAVE if interleaves else 1,
+        rows=together,
         masked=masked,
         scratch=reduced * lanes * scratch <= STACK_ELEMENTS,
         narrow=light,
@@ -291,51 +298,6 @@ def transposed_axis(nest: Nest, vector: str) -> str:
     axes = {axis for a in strided for axis, stride in a.strides if stride == 1}
     contiguous = all(any(stride == 1 for _, stride in a.strides) for a in strided)
     return axes.pop() if len(axes) == 1 and contiguous and len(strided) <= 2 else ""
-
-
-_LIGHT = frozenset(
-    {
-        *(
-            ScalarOp.ADD,
-            ScalarOp.SUB,
-            ScalarOp.MUL,
-            ScalarOp.DIV,
-            ScalarOp.NEG,
-            ScalarOp.ABS,
-            ScalarOp.SQRT,
-            ScalarOp.RSQRT,
-        ),
-        *(
-            ScalarOp.RECTIFY,
-            ScalarOp.MAX,
-            ScalarOp.MIN,
-            ScalarOp.NOT,
-            ScalarOp.AND,
-            ScalarOp.OR,
-            ScalarOp.XOR,
-            ScalarOp.SELECT,
-        ),
-        *(ScalarOp.EQ, ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE, ScalarOp.SIGN),
-        *(ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.TRUNC, ScalarOp.IS_NAN, ScalarOp.IS_INF, ScalarOp.IS_FINITE),
-    }
-)
-_LONG = frozenset(
-    {
-        *(ScalarOp.SIN, ScalarOp.COS, ScalarOp.TAN, ScalarOp.POW, ScalarOp.MOD, ScalarOp.ERFINV, ScalarOp.ATAN2),
-        *(ScalarOp.GAMMA, ScalarOp.LGAMMA, ScalarOp.DIGAMMA, ScalarOp.ASIN, ScalarOp.ACOS),
-    }
-)
-_LONG_STEPS = 24
-
-
-def _operations(nest: Nest) -> list[ScalarOp]:
-    return [e.op for stage in nest.stages for e in walk(stage.value) if isinstance(e, Scalar)]
-
-
-def _is_long(nest: Nest) -> bool:
-    """True if the body is so long that compiling it twice costs more than a mask for every vector."""
-    ops = _operations(nest)
-    return len(ops) > _LONG_STEPS or not _LONG.isdisjoint(ops)
 
 
 def nest_lanes(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> int:
@@ -393,8 +355,7 @@ def _number(extent: Extent) -> int:
 
 def _count_units(nest: Nest, parallel: list[str], threads: int) -> int:
     """The number of outer axes that give every thread several units."""
-    enough = 1 if threads == 1 else 8 * threads
-    count = 1
+    enough, count = _enough(threads, _PARTS), 1
     for i, name in enumerate(parallel):
         if count >= enough:
             return i
@@ -402,11 +363,15 @@ def _count_units(nest: Nest, parallel: list[str], threads: int) -> int:
     return len(parallel)
 
 
-def _split_vector(width: int, units: int, lanes: int, reduced: int, threads: int) -> int:
-    """Elements of the pieces of the vector axis, if it is divided because the outer axes have few units, else 0. Pieces
-    of a reduction of `reduced` rows are shorter, but they have all vectors that are reduced together."""
-    least = max(_UNIT_ELEMENTS // reduced, _INTERLEAVE * lanes) if reduced > 1 else _UNIT_ELEMENTS
-    pieces = min(width // least, -(-8 * threads // max(1, units))) if threads > 1 else 1
+def _enough(threads: int, parts: int) -> int:
+    """The number of units that gives every thread so many parts."""
+    return 1 if threads == 1 else parts * threads
+
+
+def _split_vector(width: int, units: int, lanes: int, least: int, enough: int) -> int:
+    """Elements of the pieces of the vector axis, at least `least`, if it is divided because the outer axes have fewer
+    units than `enough`, else 0."""
+    pieces = min(width // least, -(-enough // max(1, units)))
     return 0 if pieces <= 1 else -(-width // pieces // lanes) * lanes
 
 
