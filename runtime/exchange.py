@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import threading
 import weakref
 from concurrent.futures import Future, wait
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
+from .at_exit import at_exit
 from .communicator import Communicator
 
 Array = np.ndarray[Any, Any]
@@ -41,7 +42,7 @@ class Exchange:
             self._thread = threading.Thread(target=_sum, args=(self._waiting, self._communicator), daemon=True)
             self._thread.start()
             weakref.finalize(self, self._waiting.put, None)
-            atexit.register(_end, weakref.ref(self))
+            at_exit(partial(_end, weakref.ref(self)))
         total: Future[Array] = Future()
         self._sums.append(total)
         self._waiting.put((values, total))

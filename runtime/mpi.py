@@ -1,6 +1,7 @@
 """Groups whose members are processes that MPI connects, by the package mpi4py.
 
-A process that no launcher of MPI started is the only member of its group, and does not import mpi4py.
+A process that no launcher of MPI started is the only member of its group, and does not import mpi4py. A process that a
+worker forks, such as a worker of a DataLoader, is no member: it ends without MPI.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -9,20 +10,21 @@ A process that no launcher of MPI started is the only member of its group, and d
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..ir.settings import settings
+from .at_exit import at_exit
 from .communicator import Alone, CommunicationError, Communicator, Mailbox, current, default
 
 Array = np.ndarray[Any, Any]
@@ -41,10 +43,13 @@ _LOOK, _GRACE = 0.05, 2.0
 """Seconds between looks for processes that ended, and those in which what one sent before it ended arrives."""
 _DRAIN = 0.2
 """Seconds until the launcher has read the text of an error."""
+_NOTICE = 5e-3
+"""Seconds in which threads notice that the process ends."""
 _HEADER = 32
 """Bytes of the numbers of a message."""
 _NARROW = np.dtype(np.float16)
 """MPI adds none of these: they are added as float32."""
+_FORKED = "this process was forked by a worker, which alone communicates with the others"
 _OPERATIONS = {"sum": "SUM", "mean": "SUM", "max": "MAX", "min": "MIN"}
 
 
@@ -58,6 +63,8 @@ def connect() -> Communicator:
     by one thread at a time. CommunicationError if a launcher of MPI started this process and mpi4py is missing."""
     if not is_launched():
         return Alone()
+    if _job.is_forked:
+        raise CommunicationError(_FORKED)
     mpi = _library()
     _ends()
     return _Process(mpi, mpi.COMM_WORLD)
@@ -78,7 +85,12 @@ def _library() -> Any:
     """The module mpi4py.MPI. An exception that ends a process ends the job."""
     hooks = sys.excepthook, threading.excepthook
     sys.excepthook, threading.excepthook = _end, _end_of_thread  # first: an exception can come at any moment
+    finalizes = "mpi4py.MPI" not in sys.modules
     try:
+        import mpi4py
+
+        if finalizes:
+            mpi4py.rc.finalize = False
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: no library of MPI
         reason = str(error).partition("\n")[0]
@@ -86,11 +98,51 @@ def _library() -> Any:
             f"a launcher of MPI started this process, but mpi4py cannot be used: {reason}; pip install 'mxforge[mpi]'"
         ) from error
     _require_size(MPI)
+    if finalizes:
+        at_exit(_finalize)
     if MPI.COMM_WORLD.size == 1:
         sys.excepthook, threading.excepthook = hooks
     else:
-        _ended.of_runner, MPI._set_abort_status = MPI._set_abort_status, _end_at_exit
+        _job.end, MPI._set_abort_status = MPI._set_abort_status, _end_at_exit
+    os.register_at_fork(after_in_child=partial(_leave, MPI, hooks))
     return MPI
+
+
+class _Job:
+    """This process's part in the job. `end` is the function with which mpi4py's runner ends it; `is_over` when the
+    process ends: then no thread calls MPI any more. `is_forked` in a process that a worker forked."""
+
+    end: Callable[[int], None]
+    is_over = False
+    is_forked = False
+
+
+_job = _Job()
+
+
+def _finalize() -> None:
+    """End the use of MPI. mpi4py would do so in forked processes too, which would wait for the other workers."""
+    _job.is_over = True
+    time.sleep(_NOTICE)
+    mpi = _library()
+    if not mpi.Is_finalized():
+        mpi.Finalize()
+
+
+def _leave(mpi: Any, hooks: tuple[Any, Any]) -> None:
+    """In a forked process: its failure is not the worker's, and it takes part in nothing."""
+    sys.excepthook, threading.excepthook = hooks
+    mpi._set_abort_status = lambda status: None
+    _job.is_forked = True
+    for process in _processes:
+        process._group = _Forked()
+
+
+class _Forked:
+    """The group of a forked process."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise CommunicationError(_FORKED)
 
 
 def _require_size(mpi: Any) -> None:
@@ -117,20 +169,11 @@ def _end_of_thread(args: threading.ExceptHookArgs) -> None:
         _end(args.exc_type, args.exc_value, args.exc_traceback)
 
 
-class _Ended:
-    """The function with which mpi4py's runner ends a job."""
-
-    of_runner: Callable[[int], None]
-
-
-_ended = _Ended()
-
-
 def _end_at_exit(status: int) -> None:
     """Called by mpi4py's runner for a status other than 0: end now, and not when all threads have ended."""
     error = sys.exception()
     if not isinstance(error, SystemExit):
-        _ended.of_runner(status)
+        _job.end(status)
         return
     if error.code is not None and not isinstance(error.code, int):
         print(error.code, file=sys.stderr)
@@ -165,6 +208,7 @@ class _Process:
         self._mpi, self._group, self._eager = mpi, group.Dup(), eager
         self.size: int = self._group.size
         self.rank: int = self._group.rank
+        _processes.add(self)
         self._abandoned: list[object] = []
         self._in_place = mpi.IN_PLACE
         self._operations = {name: getattr(mpi, kind) for name, kind in _OPERATIONS.items()}
@@ -237,6 +281,7 @@ class _Process:
                 os.sched_yield()
             else:
                 time.sleep(_PAUSE)
+            _stop_if_over()
             now = time.monotonic()
             if now > look and ended is None:
                 look, ended = now + _LOOK, _ends().first()
@@ -246,6 +291,16 @@ class _Process:
                 raise CommunicationError(
                     f"worker {self.rank} of {self.size} waited {_reason(now - begin, what, ended)}"
                 )
+
+
+_processes: weakref.WeakSet[Any] = weakref.WeakSet()
+"""What uses a group of this process."""
+
+
+def _stop_if_over() -> None:
+    """Stop a thread in the background when the process ends."""
+    if _job.is_over and threading.current_thread() is not threading.main_thread():
+        threading.Event().wait()
 
 
 def _reason(seconds: float, what: str, ended: int | None) -> str:
@@ -264,7 +319,8 @@ class _Ends:
         self._mpi, self._group = mpi, mpi.COMM_WORLD.Dup()
         self._ended: int | None = None
         self._looking = threading.Lock()
-        atexit.register(self._send)
+        _processes.add(self)
+        at_exit(self._send)
 
     def first(self) -> int | None:
         """The first process whose message came; None if all go on."""
@@ -293,6 +349,7 @@ class _Messages:
         self._mpi, self._group = mpi, group
         self._sent: list[tuple[Any, Array]] = []
         self._sending = threading.Lock()
+        _processes.add(self)
 
     def send(self, to: int, header: Sequence[int], content: Array) -> None:
         numbers = np.array(header, np.int64).view(np.uint8)
@@ -302,6 +359,7 @@ class _Messages:
             self._sent.append((self._group.Isend([message, self._mpi.BYTE], dest=to), message))
 
     def receive(self) -> tuple[int, list[int], Array] | None:
+        _stop_if_over()
         status = self._mpi.Status()
         waiting = self._group.Improbe(status=status)
         if waiting is None:

@@ -6,7 +6,6 @@ the value. Messages of one worker arrive in their order, so a pull sees the push
 
 from __future__ import annotations
 
-import atexit
 import threading
 import time
 import weakref
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.settings import settings
+from ...runtime.at_exit import at_exit
 from ...runtime.communicator import CommunicationError, Communicator, Mailbox
 from .. import ndarray as nd
 from ..base import MXNetError
@@ -123,7 +123,7 @@ class _Owners:
         self._is_open = True
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        atexit.register(self.close)
+        at_exit(self.close)
 
     def owns(self, number: int) -> bool:
         return number % self._size == self._rank

@@ -18,6 +18,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 import run_failing_jobs
+from launched import require_mpi, started
 from mxforge.tools import launch
 from mxforge.tools.errors import ToolError, UsageError
 
@@ -78,17 +79,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(autouse=True)
 def mpi() -> None:
-    pytest.importorskip("mpi4py")
-    try:
-        launch._mpiexec(1, None, [])
-    except ToolError as error:
-        pytest.skip(str(error))
-
-
-def started(*arguments: Any, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mxforge", "launch", *map(str, arguments)]
-    environment = {**os.environ, "MXFORGE_NUM_THREADS": "1", **variables}
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120, env=environment)
+    require_mpi()
 
 
 def test_two_processes_train_as_one_with_the_doubled_batch(tmp_path: Path) -> None:
