@@ -20,7 +20,8 @@ from .dtypes import dtype_of
 from .monitored import Monitored
 from .ndarray import NDArray, zeros
 from .ndarray.ndarray import empty_array
-from .ndarray.tape import ForwardRun
+from .ndarray.tape import ForwardRun, Variable
+from .received_gradients import ReceivedGradients
 from .recorded_run import RecordedRun, has_cotangent
 from .symbol.flags import FunctionFlags
 from .symbol.function import SymbolFunction, SymbolSpecialization
@@ -68,6 +69,7 @@ class Executor:
         self._outputs: list[NDArray] | None = None
         self._lender: Executor | None = None  # the results share the memory of its results if they fit
         self._monitor: Monitored | None = None
+        self._received: ReceivedGradients | None = None
         self._run: ForwardRun | RecordedRun | None = None  # the last forward pass, if `backward` can follow it
         self._trained = True  # the mode of the last forward pass, and that of `_run`
 
@@ -245,6 +247,8 @@ class Executor:
         names = [self.function.names[i] for i in run.wrt]
         targets = [self._grad_dict[name] for name in names]
         direct = [self._direct_target(name, requests[name]) for name in names]
+        if self._is_received(run, direct, names, seeds):
+            return
         added = [i for i, name in zip(run.wrt, names, strict=True) if requests[name] == "add"]
         gradients = run.gradients(seeds, direct, added)
         for name, target, into, gradient in zip(names, targets, direct, gradients, strict=True):
@@ -255,6 +259,21 @@ class Executor:
                 target += gradient.astype(target.dtype, copy=False)
             elif requests[name] == "write":
                 gradient.copyto(target)
+
+    def _is_received(
+        self, run: ForwardRun | RecordedRun, direct: list[NDArray | None], names: list[str], seeds: list[NDArray]
+    ) -> bool:
+        """Compute the gradients and let a receiver of `gradient_variables` take them. False if that is impossible."""
+        if self._received is None or any(target is None for target in direct) or not isinstance(run, ForwardRun):
+            return False
+        return self._received.compute(run, len(self.outputs), names, seeds)
+
+    def gradient_variables(self) -> dict[str, Variable]:
+        """The dense gradients that `backward` replaces, as variables. What receives them takes them in the pass."""
+        if self._received is None:
+            dense = {n: a for n, a in self._grad_dict.items() if a is not None and not a._is_sparse}
+            self._received = ReceivedGradients({n: a for n, a in dense.items() if self._requests[n] == "write"})
+        return self._received.variables
 
     def _last_run(self, training: bool) -> ForwardRun | RecordedRun:
         """The last forward pass if it was in this mode. If not, a forward pass runs now, which changes no results."""

@@ -52,6 +52,10 @@ class Communicator(Protocol):
         With `overwrites` it can be in the memory of `values`, which must be contiguous."""
         ...
 
+    def reduce_scatter(self, operation: str, values: Array) -> Array:
+        """This member's part of the combination of the values of all members: `part_of(len(values), size, rank)`."""
+        ...
+
     def broadcast(self, values: Array, root: int = 0) -> Array:
         """The values of the member `root`; all members pass arrays of one dtype and shape."""
         ...
@@ -90,12 +94,21 @@ class Mailbox(Protocol):
         ...
 
 
+def part_of(length: int, size: int, rank: int) -> slice:
+    """The part of a member if an extent of this length is divided as evenly as possible."""
+    return slice(rank * length // size, (rank + 1) * length // size)
+
+
 class Alone:
     """The only member of a group."""
 
     size, rank = 1, 0
 
     def all_reduce(self, operation: str, values: Array, *, overwrites: bool = False) -> Array:
+        """See `Communicator`."""
+        return values
+
+    def reduce_scatter(self, operation: str, values: Array) -> Array:
         """See `Communicator`."""
         return values
 
@@ -177,6 +190,9 @@ class _Member:
     def all_reduce(self, operation: str, values: Array, *, overwrites: bool = False) -> Array:
         parts = self.group.exchange(self.rank, f"{operation} of {values.dtype} {values.shape}", values)
         return _REDUCE[operation](parts).astype(values.dtype, copy=False)
+
+    def reduce_scatter(self, operation: str, values: Array) -> Array:
+        return self.all_reduce(operation, values)[part_of(len(values), self.size, self.rank)]
 
     def broadcast(self, values: Array, root: int = 0) -> Array:
         return self.group.exchange(self.rank, f"broadcast {root} of {values.dtype} {values.shape}", values)[root]

@@ -10,22 +10,23 @@ worker forks, such as a worker of a DataLoader, is no member: it ends without MP
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
 import time
 import traceback
-import weakref
-from collections.abc import Callable, Sequence
 from functools import cache, partial
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from ..ir.settings import settings
 from .at_exit import at_exit
-from .communicator import Alone, CommunicationError, Communicator, Mailbox, current, default
+from .communicator import Alone, CommunicationError, Communicator, Mailbox, current, default, part_of
+from .mpi_job import FORKED, Forked, job, members, stop_if_over
+from .mpi_messages import Messages
 
 Array = np.ndarray[Any, Any]
 
@@ -33,8 +34,6 @@ _STARTED = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RAN
 """Variables that launchers of MPI set for each process."""
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 """Variables that launchers set to the number of processes."""
-_PIECE = 64 << 20
-"""Bytes that one operation of MPI moves at most; its counts have 31 bits."""
 _SPINS, _TESTS = 200, 8
 """Tests of a request before other processes may run, and between two of these times: each test makes progress."""
 _EAGER, _PAUSE = 2e-3, 5e-5
@@ -45,11 +44,8 @@ _DRAIN = 0.2
 """Seconds until the launcher has read the text of an error."""
 _NOTICE = 5e-3
 """Seconds in which threads notice that the process ends."""
-_HEADER = 32
-"""Bytes of the numbers of a message."""
 _NARROW = np.dtype(np.float16)
 """MPI adds none of these: they are added as float32."""
-_FORKED = "this process was forked by a worker, which alone communicates with the others"
 _OPERATIONS = {"sum": "SUM", "mean": "SUM", "max": "MAX", "min": "MIN"}
 
 
@@ -63,8 +59,8 @@ def connect() -> Communicator:
     by one thread at a time. CommunicationError if a launcher of MPI started this process and mpi4py is missing."""
     if not is_launched():
         return Alone()
-    if _job.is_forked:
-        raise CommunicationError(_FORKED)
+    if job.is_forked:
+        raise CommunicationError(FORKED)
     mpi = _library()
     _ends()
     return _Process(mpi, mpi.COMM_WORLD)
@@ -103,26 +99,14 @@ def _library() -> Any:
     if MPI.COMM_WORLD.size == 1:
         sys.excepthook, threading.excepthook = hooks
     else:
-        _job.end, MPI._set_abort_status = MPI._set_abort_status, _end_at_exit
+        job.end, MPI._set_abort_status = MPI._set_abort_status, _end_at_exit
     os.register_at_fork(after_in_child=partial(_leave, MPI, hooks))
     return MPI
 
 
-class _Job:
-    """This process's part in the job. `end` is the function with which mpi4py's runner ends it; `is_over` when the
-    process ends: then no thread calls MPI any more. `is_forked` in a process that a worker forked."""
-
-    end: Callable[[int], None]
-    is_over = False
-    is_forked = False
-
-
-_job = _Job()
-
-
 def _finalize() -> None:
     """End the use of MPI. mpi4py would do so in forked processes too, which would wait for the other workers."""
-    _job.is_over = True
+    job.is_over = True
     time.sleep(_NOTICE)
     mpi = _library()
     if not mpi.Is_finalized():
@@ -133,16 +117,9 @@ def _leave(mpi: Any, hooks: tuple[Any, Any]) -> None:
     """In a forked process: its failure is not the worker's, and it takes part in nothing."""
     sys.excepthook, threading.excepthook = hooks
     mpi._set_abort_status = lambda status: None
-    _job.is_forked = True
-    for process in _processes:
-        process._group = _Forked()
-
-
-class _Forked:
-    """The group of a forked process."""
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise CommunicationError(_FORKED)
+    job.is_forked = True
+    for member in members:
+        member.group = Forked()
 
 
 def _require_size(mpi: Any) -> None:
@@ -173,7 +150,7 @@ def _end_at_exit(status: int) -> None:
     """Called by mpi4py's runner for a status other than 0: end now, and not when all threads have ended."""
     error = sys.exception()
     if not isinstance(error, SystemExit):
-        _job.end(status)
+        job.end(status)
         return
     if error.code is not None and not isinstance(error.code, int):
         print(error.code, file=sys.stderr)
@@ -205,10 +182,10 @@ class _Process:
 
     def __init__(self, mpi: Any, group: Any, eager: float = _EAGER) -> None:
         """A member of a duplicate of a group, which waits in pauses after so many seconds."""
-        self._mpi, self._group, self._eager = mpi, group.Dup(), eager
-        self.size: int = self._group.size
-        self.rank: int = self._group.rank
-        _processes.add(self)
+        self._mpi, self.group, self._eager = mpi, group.Dup(), eager
+        self.size: int = self.group.size
+        self.rank: int = self.group.rank
+        members.add(self)
         self._abandoned: list[object] = []
         self._in_place = mpi.IN_PLACE
         self._operations = {name: getattr(mpi, kind) for name, kind in _OPERATIONS.items()}
@@ -217,55 +194,77 @@ class _Process:
         narrow = values.dtype == _NARROW
         total = values if overwrites and not narrow else np.array(values, np.float32 if narrow else None, order="C")
         combine = self._operations[operation]
-        if total.nbytes <= _PIECE:
-            self._wait(self._group.Iallreduce(self._in_place, total, combine), operation, total)
+        if total.nbytes <= job.piece:
+            self._wait(self.group.Iallreduce(self._in_place, total, combine), operation, total)
         else:
-            flat, step = total.reshape(-1), _PIECE // total.itemsize
+            flat, step = total.reshape(-1), job.piece // total.itemsize
             for begin in range(0, flat.size, step):
                 piece = flat[begin : begin + step]
-                self._wait(self._group.Iallreduce(self._in_place, piece, combine), operation, piece)
+                self._wait(self.group.Iallreduce(self._in_place, piece, combine), operation, piece)
         if operation == "mean":
             total = (total / self.size).astype(total.dtype)
         return total.astype(_NARROW) if narrow else total
 
+    def reduce_scatter(self, operation: str, values: Array) -> Array:
+        narrow = values.dtype == _NARROW
+        own = np.ascontiguousarray(values, np.float32 if narrow else None)
+        combine, row = self._operations[operation], math.prod(own.shape[1:])
+        spans = [part_of(len(own), self.size, rank) for rank in range(self.size)]
+        part = np.empty((spans[self.rank].stop - spans[self.rank].start, *own.shape[1:]), own.dtype)
+        if own.nbytes <= job.piece:
+            counts = [(span.stop - span.start) * row for span in spans]
+            self._wait(self.group.Ireduce_scatter(own, part, counts, combine), operation, (own, part))
+        else:  # counts of a single operation have 31 bits
+            step = job.piece // own.itemsize
+            for rank, span in enumerate(spans):
+                flat, into = own[span].reshape(-1), part.reshape(-1)
+                for begin in range(0, flat.size, step):
+                    piece = slice(begin, begin + step)
+                    target = into[piece] if rank == self.rank else None
+                    request = self.group.Ireduce(flat[piece], target, combine, root=rank)
+                    self._wait(request, operation, (own, part))
+        if operation == "mean":
+            part = part / self.size
+        return part.astype(values.dtype, copy=False)
+
     def broadcast(self, values: Array, root: int = 0) -> Array:
         result = np.array(values, order="C")
         flat = result.reshape(-1).view(np.uint8)
-        for begin in range(0, flat.size, _PIECE):
-            piece = flat[begin : begin + _PIECE]
-            self._wait(self._group.Ibcast(piece, root=root), "a broadcast", piece)
+        for begin in range(0, flat.size, job.piece):
+            piece = flat[begin : begin + job.piece]
+            self._wait(self.group.Ibcast(piece, root=root), "a broadcast", piece)
         return result
 
     def all_gather(self, values: Array) -> list[Array]:
         own = np.ascontiguousarray(values)
         lengths = np.empty(self.size, np.int64)
         length = np.array([len(own)], np.int64)
-        self._wait(self._group.Iallgather(length, lengths), "gathering", (length, lengths))
+        self._wait(self.group.Iallgather(length, lengths), "gathering", (length, lengths))
         parts: list[Array] = []
         for rank, n in enumerate(lengths.tolist()):  # one after another: counts of a single operation have 31 bits
             part = own if rank == self.rank else np.empty((n, *own.shape[1:]), own.dtype)
             flat = part.reshape(-1).view(np.uint8)
-            for begin in range(0, flat.size, _PIECE):
-                piece = flat[begin : begin + _PIECE]
-                self._wait(self._group.Ibcast(piece, root=rank), "gathering", piece)
+            for begin in range(0, flat.size, job.piece):
+                piece = flat[begin : begin + job.piece]
+                self._wait(self.group.Ibcast(piece, root=rank), "gathering", piece)
             parts.append(part)
         return parts
 
     def barrier(self) -> None:
-        self._wait(self._group.Ibarrier(), "a barrier", None)
+        self._wait(self.group.Ibarrier(), "a barrier", None)
 
     def on_this_machine(self) -> tuple[int, int]:
-        near = self._group.Split_type(self._mpi.COMM_TYPE_SHARED)
+        near = self.group.Split_type(self._mpi.COMM_TYPE_SHARED)
         try:
             return near.rank, near.size
         finally:
             near.Free()
 
     def duplicate(self) -> Communicator:
-        return _Process(self._mpi, self._group, 0.0)  # what waits beside a computation leaves it the cores
+        return _Process(self._mpi, self.group, 0.0)  # what waits beside a computation leaves it the cores
 
     def mailbox(self) -> Mailbox:
-        return _Messages(self._mpi, self._group.Dup())
+        return Messages(self._mpi, self.group.Dup())
 
     def _wait(self, request: Any, what: str, memory: object) -> None:
         """Wait until an operation is done. CommunicationError at the deadline; MPI then keeps the memory."""
@@ -281,7 +280,7 @@ class _Process:
                 os.sched_yield()
             else:
                 time.sleep(_PAUSE)
-            _stop_if_over()
+            stop_if_over()
             now = time.monotonic()
             if now > look and ended is None:
                 look, ended = now + _LOOK, _ends().first()
@@ -291,16 +290,6 @@ class _Process:
                 raise CommunicationError(
                     f"worker {self.rank} of {self.size} waited {_reason(now - begin, what, ended)}"
                 )
-
-
-_processes: weakref.WeakSet[Any] = weakref.WeakSet()
-"""What uses a group of this process."""
-
-
-def _stop_if_over() -> None:
-    """Stop a thread in the background when the process ends."""
-    if _job.is_over and threading.current_thread() is not threading.main_thread():
-        threading.Event().wait()
 
 
 def _reason(seconds: float, what: str, ended: int | None) -> str:
@@ -316,23 +305,23 @@ class _Ends:
     """Which processes have ended: each sends a message to the others when it does."""
 
     def __init__(self, mpi: Any) -> None:
-        self._mpi, self._group = mpi, mpi.COMM_WORLD.Dup()
+        self._mpi, self.group = mpi, mpi.COMM_WORLD.Dup()
         self._ended: int | None = None
         self._looking = threading.Lock()
-        _processes.add(self)
+        members.add(self)
         at_exit(self._send)
 
     def first(self) -> int | None:
         """The first process whose message came; None if all go on."""
         with self._looking:
             status = self._mpi.Status()
-            if self._ended is None and self._group.Iprobe(status=status):
+            if self._ended is None and self.group.Iprobe(status=status):
                 self._ended = status.Get_source()
         return self._ended
 
     def _send(self) -> None:
-        own = self._group.rank
-        sent = [self._group.Isend(np.empty(0, np.uint8), dest=k) for k in range(self._group.size) if k != own]
+        own = self.group.rank
+        sent = [self.group.Isend(np.empty(0, np.uint8), dest=k) for k in range(self.group.size) if k != own]
         for request in sent:
             request.Test()
 
@@ -340,30 +329,3 @@ class _Ends:
 @cache
 def _ends() -> _Ends:
     return _Ends(_library())
-
-
-class _Messages:
-    """The mailbox of a process."""
-
-    def __init__(self, mpi: Any, group: Any) -> None:
-        self._mpi, self._group = mpi, group
-        self._sent: list[tuple[Any, Array]] = []
-        self._sending = threading.Lock()
-        _processes.add(self)
-
-    def send(self, to: int, header: Sequence[int], content: Array) -> None:
-        numbers = np.array(header, np.int64).view(np.uint8)
-        message = np.concatenate((numbers, np.ascontiguousarray(content).reshape(-1).view(np.uint8)))
-        with self._sending:
-            self._sent = [(request, memory) for request, memory in self._sent if not request.Test()]
-            self._sent.append((self._group.Isend([message, self._mpi.BYTE], dest=to), message))
-
-    def receive(self) -> tuple[int, list[int], Array] | None:
-        _stop_if_over()
-        status = self._mpi.Status()
-        waiting = self._group.Improbe(status=status)
-        if waiting is None:
-            return None
-        message = np.empty(status.Get_count(self._mpi.BYTE), np.uint8)
-        waiting.Recv([message, self._mpi.BYTE])
-        return status.Get_source(), message[:_HEADER].view(np.int64).tolist(), message[_HEADER:]

@@ -56,12 +56,21 @@ class OverlappedSums:
         raise MXNetError("a kvstore that connects this process with others cannot be pickled or copied")
 
     def expect(self, variables: Mapping[Key, Variable]) -> None:
-        """Sum the gradients of these variables from now on."""
+        """Sum the gradients of these variables from now on. Others of the same types, such as those of another module
+        with the same parameters, take the places of the present ones: the buckets stay."""
         if variables == self._variables:
             return
-        self._variables, self.summed, self.is_armed = dict(variables), [], False
+        planned = {k: variable.array for k, variable in self._variables.items()} if self.summed else {}
+        is_alike = {k: _type(variable.array) for k, variable in variables.items()} == {
+            k: _type(array) for k, array in planned.items()
+        }
+        self._variables, self.is_armed = dict(variables), False
         for variable in variables.values():
             variable.receiver = self
+        if is_alike:
+            self._use_variables()
+        else:
+            self.summed = []
 
     @contextmanager
     def receiving(self) -> Generator[None]:
@@ -119,5 +128,13 @@ class OverlappedSums:
         order = self._workers.broadcast(np.array(order, np.int64)).tolist()
         arrays = {keys[i]: self._variables[keys[i]].array for i in order}
         self.summed = [Bucket({k: arrays[k] for k in names}) for names in buckets_by_order(arrays)]
+        self._use_variables()
+
+    def _use_variables(self) -> None:
+        """Take the gradients of the present variables."""
         self.buckets = tuple(tuple(self._variables[k] for k in bucket.keys) for bucket in self.summed)
-        self._watch = Watch(array._storage for array in arrays.values())
+        self._watch = Watch(variable.array._storage for bucket in self.buckets for variable in bucket)
+
+
+def _type(array: NDArray) -> object:
+    return array._shape, array._dtype, array._context

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import optimizer as optimizers
 from ..artifacts import write_atomically
+from ..kvstore.kvstore import is_shared
 from ..optimizer.updater import load_states
 from ..parameter_updates import (
     _create_kvstore,
@@ -96,6 +97,9 @@ class ModuleWithOptimizer(BaseModule):
         assert group is not None and group.grad_arrays is not None
         self._params_dirty = True
         arrays, grads, names = group.param_arrays, group.grad_arrays, group.param_names
+        if is_shared(self._kvstore) and len(self._context) == 1:
+            variables = group.execs[0].gradient_variables()
+            self._kvstore.expect({name: variables[name] for name in names if name in variables})
         if self._update_on_kvstore:
             _update_params_on_kvstore(arrays, grads, self._kvstore, names)
         else:

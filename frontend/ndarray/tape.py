@@ -373,11 +373,12 @@ def key_array(context: Context, random: RandomKey, device: Device) -> NDArray:
 
 
 class CompiledPullback:
-    """The gradient of a call of a compiled function, whose results had these types."""
+    """The gradient of a call of a compiled function, whose results had these types. Without the function the gradient
+    cannot be differentiated itself."""
 
     __slots__ = ("forward", "function", "types")
 
-    def __init__(self, function: Differentiable, forward: ForwardRun, types: Sequence[TensorType]) -> None:
+    def __init__(self, function: Differentiable | None, forward: ForwardRun, types: Sequence[TensorType]) -> None:
         self.function, self.forward, self.types = function, forward, types
 
     def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
@@ -388,6 +389,7 @@ class CompiledPullback:
         seeds = [zeros_of(t, run.context) if c is None else dense_cotangent(c) for c, t in seeded]
         if not differentiable or derivative.calls_python:
             return self._once(seeds, differentiable)
+        assert self.function is not None
         return differentiable_gradients(self.function, derivative.wrt, run.operands, seeds, run.context, run.version)
 
     def _once(self, seeds: Sequence[NDArray], recorded: bool) -> Sequence[NDArray | None]:
@@ -405,7 +407,7 @@ class CompiledPullback:
         return self.forward.derivative.traits.reads_cotangent[number]
 
     def origin(self) -> Origin | None:
-        if self.function.origin is None:
+        if self.function is None or self.function.origin is None:
             return None
         function, count = self.function.origin
         operands = self.forward.operands

@@ -23,10 +23,19 @@ class SlowLink:
     def all_reduce(self, operation: str, values: Array, *, overwrites: bool = False) -> Array:
         begin = time.monotonic()
         total = self._communicator.all_reduce(operation, values, overwrites=overwrites)
-        rest = begin + values.nbytes / self._rate - time.monotonic()
+        self._wait(begin, values.nbytes)
+        return total
+
+    def reduce_scatter(self, operation: str, values: Array) -> Array:
+        begin = time.monotonic()
+        part = self._communicator.reduce_scatter(operation, values)
+        self._wait(begin, values.nbytes - part.nbytes)
+        return part
+
+    def _wait(self, begin: float, nbytes: int) -> None:
+        rest = begin + nbytes / self._rate - time.monotonic()
         if rest > 0:
             time.sleep(rest)
-        return total
 
     def duplicate(self) -> Communicator:
         return SlowLink(self._communicator.duplicate(), self._rate)
