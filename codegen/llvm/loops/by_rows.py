@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ....ir.kernel import AxisKind, Kernel
 from ...emission import Emission, LaunchSpec
-from ...hoist import hoist_reductions
+from ...hoist import hoist_stages
 from ...nest import Access, Nest, build_nest
 from ..cpu import Cpu
 from ..emitter import ModuleBuilder
@@ -19,7 +19,7 @@ def emit_by_rows(
 ) -> Emission | None:
     """Emit a kernel as a function whose unit i computes row i. None unless it has `rows` rows, and reads and writes
     `buffers`, which are contiguous, only at the row that it computes."""
-    nest = build_nest(hoist_reductions(kernel))
+    nest = build_nest(hoist_stages(kernel))
     schedule = schedule_nest(nest, {b.name: b.dtype for b in kernel.buffers}, target, by_rows=True)
     accesses = [a for a in nest.accesses.values() if a.buffer in buffers]
     if schedule.count != rows or not all(_is_row(nest, schedule, a) for a in accesses):

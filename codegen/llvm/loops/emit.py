@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from ....ir.kernel import Kernel, ScalarParameter, walk
 from ....ir.symbolic import deferred
 from ...emission import Emission, LaunchSpec
-from ...hoist import hoist_reductions
+from ...hoist import hoist_stages
 from ...nest import Nest, build_nest
 from ..arithmetic import Operand, Value
 from ..cpu import Cpu
@@ -42,7 +42,7 @@ def emit_loops(
     that already exists. `once`: the kernel does not run in every run of its program, so its code can be slower and
     shared.
     """
-    nest = build_nest(hoist_reductions(kernel))
+    nest = build_nest(hoist_stages(kernel))
     dtypes = {b.name: b.dtype for b in kernel.buffers}
     if kernel.extents:
         numbers = dict(zip(kernel.extents, extents, strict=True))
@@ -59,7 +59,7 @@ def emit_loops(
 def schedule_loops(kernel: Kernel, target: Cpu) -> LoopChoice:
     """The tuned choice for the loops of a kernel of known extents, else that of the formulas."""
     dtypes = {b.name: b.dtype for b in kernel.buffers}
-    return _tuned(kernel, target) or choose_loops(build_nest(hoist_reductions(kernel)), dtypes, target)
+    return _tuned(kernel, target) or choose_loops(build_nest(hoist_stages(kernel)), dtypes, target)
 
 
 def _tuned(kernel: Kernel, target: Cpu) -> LoopChoice | None:

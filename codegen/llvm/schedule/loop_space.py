@@ -9,7 +9,7 @@ from ....ir.kernel import AxisKind, Kernel, Store
 from ....ir.lazy_dataclass import dataclass
 from ....ir.symbolic import is_symbolic
 from ....ir.types import DType
-from ...hoist import hoist_reductions
+from ...hoist import hoist_stages
 from ...nest import Nest, build_nest
 from ..cpu import Cpu
 from .kinds import LoopChoice
@@ -33,7 +33,7 @@ class LoopNest:
 def describe_loops(kernel: Kernel) -> LoopNest:
     """The nest of `kernel`. ValueError names an access that has no address."""
     dtypes = {b.name: b.dtype for b in kernel.buffers}
-    return LoopNest(kernel=kernel, nest=build_nest(hoist_reductions(kernel)), dtypes=dtypes)
+    return LoopNest(kernel=kernel, nest=build_nest(hoist_stages(kernel)), dtypes=dtypes)
 
 
 def loop_spaces(shape: LoopNest, target: Cpu) -> tuple[LoopSpace, ...]:

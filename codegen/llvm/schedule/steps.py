@@ -13,7 +13,7 @@ from dataclasses import field
 
 from ....ir.kernel import AxisKind, Expr, Load, Local, Reduce, Ref, Scalar, Stage, Store, walk
 from ....ir.lazy_dataclass import dataclass
-from ....ir.scalar import ScalarOp
+from ...hoist import CHEAP
 from ...nest import Nest
 
 
@@ -83,12 +83,6 @@ def scratch_rows(steps: Sequence[Step]) -> list[str]:
     return [name for name in rows if not _is_cheap(full[name].value, full)]
 
 
-_CHEAP = frozenset(
-    (
-        *(ScalarOp.ADD, ScalarOp.SUB, ScalarOp.MUL, ScalarOp.NEG, ScalarOp.MAX, ScalarOp.MIN, ScalarOp.RECTIFY),
-        *(ScalarOp.GT, ScalarOp.SELECT),
-    )
-)
 _CHEAP_STEPS = 4
 
 
@@ -99,7 +93,7 @@ def _is_cheap(expr: Expr, full: Mapping[str, Local]) -> bool:
         for e in walk(stack.pop()):
             loads += isinstance(e, Load)
             if isinstance(e, Scalar):
-                operations += 1 if e.op in _CHEAP else _CHEAP_STEPS + 1
+                operations += 1 if e.op in CHEAP else _CHEAP_STEPS + 1
             elif isinstance(e, Ref) and e.local in full:
                 stack.append(full[e.local].value)
             if loads > 1 or operations > _CHEAP_STEPS:
