@@ -96,7 +96,7 @@ def _update_params_on_kvstore(
     _exchange_all(kvstore, [(name, grads, arrays) for name, grads, arrays in every if grads[0] is not None])
 
 
-_update_params_on_kvstore_nccl = _update_params_on_kvstore  # mxforge has no NCCL
+_update_params_on_kvstore_nccl = _update_params_on_kvstore  # stores choose how they sum
 
 
 def _update_params(

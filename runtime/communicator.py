@@ -81,6 +81,32 @@ class Communicator(Protocol):
         ...
 
 
+class DeviceCommunicator(Protocol):
+    """A member of a group as it combines the memory of its device, without the host. Each method but `wait` is a
+    collective, which starts work on the device's stream and returns; addresses are in the memory of the device."""
+
+    def all_reduce(self, operation: str, address: int, dtype: DType, count: int) -> None:
+        """Combine the elements of all members in place."""
+        ...
+
+    def reduce_scatter(self, operation: str, source: int, target: int, dtype: DType, count: int) -> None:
+        """Combine the elements of all members; this one gets `count` of them, from `rank * count` on."""
+        ...
+
+    def all_gather(self, source: int, target: int, dtype: DType, count: int) -> None:
+        """Write the `count` elements of each member one after another, by rank."""
+        ...
+
+    def broadcast(self, address: int, dtype: DType, count: int, root: int = 0) -> None:
+        """Replace elements by those of the member `root`."""
+        ...
+
+    def wait(self) -> None:
+        """Wait until the work that was started has finished. CommunicationError if it fails, or at the deadline; the
+        group is not used any more then."""
+        ...
+
+
 class Mailbox(Protocol):
     """Messages between two members, which arrive in the order in which they were sent. Any thread can send; one
     receives. A member can send to itself."""

@@ -13,13 +13,22 @@ from mxforge.runtime.communicator import ThreadGroup, communicating
 def workers(work: Callable[[DistributedKVStore], Any], count: int = 3, timeout: float = 10.0) -> list[Any]:
     """What each worker returns or raises."""
     group = ThreadGroup(count, timeout)
+
+    def run(rank: int) -> Any:
+        member = group.member(rank)
+        with communicating(member):
+            return work(DistributedKVStore("dist_sync", member))
+
+    return in_threads(run, count)
+
+
+def in_threads(work: Callable[[int], Any], count: int) -> list[Any]:
+    """What calls with the numbers of threads return or raise there."""
     results: list[Any] = [None] * count
 
     def run(rank: int) -> None:
-        member = group.member(rank)
         try:
-            with communicating(member):
-                results[rank] = work(DistributedKVStore("dist_sync", member))
+            results[rank] = work(rank)
         except Exception as error:
             results[rank] = error
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from ...ir.program import Copy, Place, Program, Space
 from ...ir.types import DType, TensorType
-from ...runtime.device import Runnable
+from ...runtime.communicator import DeviceCommunicator
+from ...runtime.device import Runnable, number_of
 from ...runtime.tensor_memory import as_memory, elements
 from ...runtime.writes import written
 from ..ndarray import NDArray
@@ -140,6 +141,12 @@ class Bucket:
             flat._write(as_memory(values, flat._dtype))
         elif (memory := flat._memory()).ctypes.data != values.ctypes.data:
             memory[...] = as_memory(values, flat._dtype)
+        written(flat._storage)
+
+    def sum_over(self, gpus: DeviceCommunicator) -> None:
+        """Start to replace the elements, which are on a GPU, by the sums over all members."""
+        flat = self.flat
+        gpus.all_reduce("sum", number_of(flat._address), flat._dtype, flat.size)
         written(flat._storage)
 
     def give(self) -> dict[Key, NDArray]:

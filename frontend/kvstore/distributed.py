@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...ir.caches import Cache
-from ...runtime.communicator import CommunicationError, Communicator
+from ...runtime.communicator import CommunicationError, Communicator, DeviceCommunicator
 from ...runtime.mpi import connect
+from ...runtime.nccl import GpuGroups
 from .. import ndarray as nd
 from ..base import MXNetError
 from ..ndarray import NDArray
@@ -28,6 +29,8 @@ from .repeated_call import RepeatedCall
 from .store import KVStore, grouped
 
 Array = np.ndarray[Any, Any]
+BETWEEN_GPUS = ("nccl", "dist_device_sync", "dist_sync_device")
+"""Kinds that sum arrays of GPUs by NCCL. The first one requires it; others sum in the host's memory without it."""
 _NONE = object()
 """No more batches."""
 
@@ -44,6 +47,7 @@ class DistributedKVStore(KVStore):
             self._workers = connect() if communicator is None else communicator
         except CommunicationError as error:
             raise MXNetError(f"kvstore {handle!r}: {error}") from error
+        self._gpus = GpuGroups(self._workers, handle == "nccl") if handle in BETWEEN_GPUS else None
         self._overlapped: OverlappedSums | None = None
         self._plans: Cache[Any, _Plan] = Cache("keys of stores", 64)
         self._summed: Sequence[Bucket] = ()
@@ -56,7 +60,7 @@ class DistributedKVStore(KVStore):
     def expect(self, variables: Mapping[Key, Variable]) -> None:
         """Pushes of the gradients of all of these variables, by key, begin in the backward pass. All workers call it
         the first time."""
-        if self._workers.size == 1:
+        if self._workers.size == 1 or self._group_of(v.array for v in variables.values()) is not None:
             return
         if self._overlapped is None:
             self._overlapped = OverlappedSums(self._workers)
@@ -153,14 +157,31 @@ class DistributedKVStore(KVStore):
         totals: dict[Key, NDArray] = {}
         dense = {k: array for k, array in arrays.items() if array.stype == "default"}
         self._summed = plan.buckets(dense)
+        gpus = self._group_of(dense.values())
         for bucket in self._summed:
             bucket.fill([dense[k] for k in bucket.keys])
-            bucket.replace(self._workers.all_reduce("sum", bucket.values(), overwrites=True))
+            if gpus is None:
+                bucket.replace(self._workers.all_reduce("sum", bucket.values(), overwrites=True))
+            else:
+                bucket.sum_over(gpus)
             totals.update(bucket.parts)
+        if gpus is not None:
+            gpus.wait()
         for k, array in arrays.items():
             if k not in dense:
                 totals[k] = self._sum_rows(k, array)
         return {k: totals[k] for k in arrays}
+
+    def _group_of(self, arrays: Iterable[NDArray]) -> DeviceCommunicator | None:
+        """What sums arrays without the host: None unless all are on one GPU, and this store sums between GPUs."""
+        devices = set() if self._gpus is None else {array._storage.device for array in arrays}
+        if self._gpus is None or len(devices) != 1:
+            return None
+        (device,) = devices
+        try:
+            return None if device.stream is None else self._gpus.of(device)
+        except CommunicationError as error:
+            raise MXNetError(f"kvstore {self.type!r}: {error}") from error
 
     def _replace_each(self, sums: dict[Key, NDArray]) -> None:
         """Store sums, of which those in buckets are not copied."""
@@ -183,6 +204,8 @@ class DistributedKVStore(KVStore):
 
     def _plan(self, what: str, arrays: Mapping[Key, NDArray]) -> _Plan:
         """How arrays like these are exchanged."""
+        if self._gpus is not None:
+            what += " of arrays on " + " and ".join(sorted({v.context.device_type for v in arrays.values()}))
         signature = (what, *[(k, v.stype, v.shape, v.dtype) for k, v in arrays.items()])
         return self._plans.get(signature, lambda: _Plan(*signature))
 
