@@ -17,6 +17,7 @@ from .assign_layouts import AssignLayouts
 from .crop_windows import CropWindows
 from .decompose import Decompose
 from .divide_once import DivideOnce
+from .divide_reductions import DivideReductions
 from .eliminate import EliminateCommonSubexpressions, EliminateDeadCode
 from .exchange_pools import ExchangePools
 from .expand import Expand
@@ -99,6 +100,7 @@ def lower(*to_regions: Pass) -> tuple[Pass, ...]:
 
 
 LOWER = lower(
+    DivideReductions(),  # after layouts: blocks have units for threads
     RepeatWindows(),  # after layouts: in blocks the sums have fast code
     Fuse(),  # last: regions hide their nodes from local rules
 )
