@@ -181,6 +181,12 @@ class Capabilities(Protocol):
         products of elements."""
         ...
 
+    @property
+    def finds_positions(self) -> bool:
+        """True if the target has a kernel for the positions of extrema in rows of a stored tensor. Else they are
+        reductions."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PlainTarget:
@@ -190,6 +196,7 @@ class PlainTarget:
     blocked_layout: BlockedLayout | None = None
     joins_moves: bool = False
     multiplies_csr: bool = False
+    finds_positions: bool = False
     attention_bytes: int = 0
 
     def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:

@@ -78,6 +78,11 @@ class CpuTarget(Cpu):
         return True
 
     @property
+    def finds_positions(self) -> bool:
+        """See `Capabilities`."""
+        return True
+
+    @property
     def passes(self) -> tuple[Pass, ...]:
         from ...passes.pipeline import FOR_KERNELS
 

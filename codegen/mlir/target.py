@@ -71,6 +71,11 @@ class MlirTarget(CpuTarget):
         return False
 
     @property
+    def finds_positions(self) -> bool:
+        """See `Capabilities`."""
+        return False
+
+    @property
     def passes(self) -> tuple[Pass, ...]:
         from .passes import FOR_MODULES
 

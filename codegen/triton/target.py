@@ -101,6 +101,11 @@ class GpuTarget(Gpu):
         return False
 
     @property
+    def finds_positions(self) -> bool:
+        """See `Capabilities`."""
+        return False
+
+    @property
     def passes(self) -> tuple[Pass, ...]:
         from .passes import FOR_GPUS
 

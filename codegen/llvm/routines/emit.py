@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ....ir.dialects.core import (
     LQ,
     LU,
+    ArgReduce,
     ArgSort,
     Cholesky,
     CsrDot,
@@ -22,6 +23,7 @@ from ....ir.types import TensorType
 from ...emission import Emission
 from ..cpu import Cpu
 from ..emitter import ModuleBuilder
+from .arg_reduce import arg_reduce_launches
 from .csr_dot import csr_dot_launches
 from .cumulative import cumulative_launches
 from .eigen import emit_symmetric_eigen
@@ -76,6 +78,7 @@ _ROUTINES: dict[type[Op], Emitter] = {
 }
 
 _SHAPE_FREE: dict[type[Op], Callable[[Op, Types, Types, Cpu], tuple[Emission, Functions] | None]] = {
+    ArgReduce: arg_reduce_launches,
     ArgSort: sort_launches,
     CsrDot: csr_dot_launches,
     Cumulative: cumulative_launches,
