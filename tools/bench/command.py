@@ -19,7 +19,7 @@ from ..progress import Progress
 from ..schemas.print_json import as_json
 from .calls import measure_calls
 from .distributed import measure_distributed
-from .grammar import ALL_OPERATORS, ALONE, IN_SWEEPS, MANY, ON_GPUS, ON_HOST, ONLY_ON_GPUS, OWN_REPORTS
+from .grammar import ALONE, DISTRIBUTED, MANY, ON_GPUS, ON_HOST, ONLY_ON_GPUS, OWN_REPORTS, WITH_PEERS
 from .measure import Failure, Participant, measure
 from .model_workloads import model_workloads
 from .numpy_calls import measure_numpy
@@ -47,14 +47,15 @@ def run(options: argparse.Namespace) -> int:
     if options.suite in ALONE:
         suites = {
             "calls": measure_calls,
-            "distributed": measure_distributed,
             "numpy": measure_numpy,
             "scaling": measure_scaling,
             "shapes": measure_shapes,
         }
         return suites[options.suite](threads[0])
-    if options.suite == ALL_OPERATORS:
+    if options.suite in WITH_PEERS:
         pythons = {peer: _python(peer, options.pythons) for peer in options.against}
+        if options.suite == DISTRIBUTED:
+            return measure_distributed(threads[0], pythons.get("torch"))
         return measure_operators(pythons, threads[0], options.repeat)
     done: list[Measured] = []
     status = 0
@@ -168,8 +169,9 @@ def _check_own_report(options: argparse.Namespace) -> None:
     if len(options.thread_counts or ()) > 1:
         raise UsageError(f"--suite {options.suite} is measured with one number of --threads")
     for peer in options.against:
-        if peer not in IN_SWEEPS:
-            raise UsageError(f"{peer} cannot run this --suite; engines that can: mxforge, {', '.join(IN_SWEEPS)}")
+        known = WITH_PEERS[options.suite]
+        if peer not in known:
+            raise UsageError(f"{peer} cannot run this --suite; engines that can: mxforge, {', '.join(known)}")
 
 
 def _check_context(options: argparse.Namespace) -> None:

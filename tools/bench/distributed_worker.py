@@ -2,8 +2,9 @@
 
 allreduce                        seconds of a sum by its bytes: ours, and MPI's own in the same process
 keys                             seconds of a push of 160 small arrays, and of one sum of all their elements
-training NET BATCH SIZE GBITS    seconds of a training step alone, and with sums over a link of this rate that begin
-                                 in the step or in the backward pass; a digest of the parameters of all workers
+training NET BATCH SIZE GBITS    seconds of a training step alone, and with sums that begin in the step or in the
+                                 backward pass, over a simulated link of this rate, or if it is 0 over that of MPI; a
+                                 digest of the parameters of all workers
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _alternating(workers: Communicator, works: tuple[Callable[[], Any], ...], re
 
 
 def _training(workers: Communicator, name: str, batch: str, size: str, gbits: str) -> Any:
-    link = SlowLink(workers, float(gbits) * 1e9 / 8)
+    link = SlowLink(workers, float(gbits) * 1e9 / 8) if float(gbits) else workers
     alone, digest = _steps(workers, None, name, int(batch), int(size))
     after, same = _steps(workers, DistributedKVStore("dist_sync", link), name, int(batch), int(size), False)
     ahead, digest = _steps(workers, DistributedKVStore("dist_sync", link), name, int(batch), int(size), True)

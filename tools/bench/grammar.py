@@ -71,12 +71,13 @@ MANY = {
 """Suites of suites."""
 ON_HOST = ("loader", "augmenters", "data", *AUGMENTERS, *READERS)
 """Suites of work that is not for GPUs."""
-ALONE = ("calls", "numpy", "shapes", "distributed", "scaling")
+ALONE = ("calls", "numpy", "shapes", "scaling")
 """Suites with reports of their own, which measure mxforge alone."""
 ALL_OPERATORS = "all-operators"
-IN_SWEEPS = ("mxnet", "torch", "numpy")
-"""The peers of that suite."""
-OWN_REPORTS = (*ALONE, ALL_OPERATORS)
+DISTRIBUTED = "distributed"
+WITH_PEERS = {ALL_OPERATORS: ("mxnet", "torch", "numpy"), DISTRIBUTED: ("torch",)}
+"""The other suites with reports of their own, and the peers of each."""
+OWN_REPORTS = (*ALONE, *WITH_PEERS)
 _ALL_SUITES = tuple(
     dict.fromkeys(
         (
