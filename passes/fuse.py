@@ -21,6 +21,7 @@ from ..ir.lazy_dataclass import dataclass
 from ..ir.symbolic import is_symbolic, known_same
 from ..ir.target import REFERENCE, Capabilities
 from ..ir.types import DType, TensorType
+from .copies import is_cheap
 from .elementwise_groups import join_elementwise
 from .epilogues import join_epilogues
 from .groups import MAX_RESULTS, Group, GroupGraph, find_dataflow
@@ -42,7 +43,8 @@ class Fuse(Pass):
     intermediate value has one reader; elementwise nodes of row-major values also if it has several
     (`elementwise_groups.py`). A product is fused with functions of equal pieces of its columns (`product_parts.py`), a
     convolution with what moves the parameters that are its weights.
-    Broadcasts, scalars and unit reshapes are copied into every region that reads them.
+    Broadcasts, scalars and unit reshapes are copied into every region that reads them, and so are a few simple
+    operations on one operand if several reductions read their result (`copies.py`).
     A gather and the transpose that follows it, with which `take` puts the axis in its place, are one region.
     Index maps that follow each other are one region where the target moves elements faster so (`joins_moves`).
     `repeated_reads`: products are also fused with elementwise nodes that read them several times (`epilogues.py`).
@@ -53,21 +55,26 @@ class Fuse(Pass):
     repeated_reads: bool = False
 
     def run(self, graph: Graph, context: Context) -> Graph:
-        groups = find_groups(graph, context.target)
+        fuser = _joined(graph, context.target)
         if self.repeated_reads:
-            join_epilogues(groups)
-        return extract_regions(graph, groups.of)
+            join_epilogues(fuser.groups)
+        copied = fuser.copied_nodes()
+        return extract_regions(graph, {n: g for n, g in fuser.groups.of.items() if n not in copied}, copied)
 
 
 def find_groups(graph: Graph, target: Capabilities = REFERENCE) -> GroupGraph:
     """The groups that become the regions of `graph`, without repeated reads."""
+    return _joined(graph, target).groups
+
+
+def _joined(graph: Graph, target: Capabilities) -> _Fuser:
     fuser = _Fuser(graph, target)
     fuser.join_behind()
     fuser.absorb_prologues()
     join_elementwise(fuser.groups)
     join_parts(fuser.groups, target)
     fuser.absorb_moves_of_weights()
-    return fuser.groups
+    return fuser
 
 
 _FIRST = {Kind.CONTRACT: 0, Kind.ROW: 1, Kind.WINDOW: 2}
@@ -203,6 +210,32 @@ class _Fuser:
                 return same_space and simple
             case _:
                 return False
+
+    def copied_nodes(self) -> set[Node]:
+        """The nodes of pointwise groups that all their readers compute again: rows of the same space, which then read
+        one operand of that size instead of the result. The result is neither written nor kept."""
+        return {
+            n
+            for node in self.flow.producers
+            if self.groups.of[node].last is node and self._is_copied(self.groups.of[node])
+            for n in self.groups.of[node].nodes
+        }
+
+    def _is_copied(self, group: Group) -> bool:
+        if group.kind is not Kind.POINTWISE or len(group.readers) < 2 or not is_cheap(group):
+            return False
+        if any(n in self.flow.leaving or (n is not group.last and self._has_reader_outside(n)) for n in group.nodes):
+            return False
+        return all(
+            own.kind is Kind.ROW
+            and own.rows is not None
+            and _has_rows(group.last, own.rows)
+            and self._keeps_rows(group, own)
+            for own in group.readers
+        )
+
+    def _has_reader_outside(self, node: Node) -> bool:
+        return any(self.groups.of[r] is not self.groups.of[node] for r in self.flow.readers[node])
 
     def absorb_moves_of_weights(self) -> None:
         """Merge what moves parameters along their axes into the region of the convolution whose weights they are, and

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from ..ir.dialects.core import Constant, Fused, Reshape
@@ -12,10 +12,11 @@ from .groups import Group
 from .kinds import Kind, kind_of, windowed_operands
 
 
-def extract_regions(graph: Graph, group_of: Mapping[Node, Group]) -> Graph:
-    """The graph with each group replaced by a Fused node. Virtual nodes are copied into every region that reads them,
-    except operands over which windows slide, which are values in memory."""
-    return _Extractor(graph, group_of).run()
+def extract_regions(graph: Graph, group_of: Mapping[Node, Group], copied: Container[Node] = ()) -> Graph:
+    """The graph with each group replaced by a Fused node. Virtual nodes, and those in `copied`, which are in no group,
+    are copied into every region that reads them, except operands over which windows slide, which are values in memory.
+    """
+    return _Extractor(graph, group_of, copied).run()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +36,8 @@ class _Extractor:
     """Emits the regions that outputs of the graph depend on, each after the regions that it reads. Outputs that the
     graph computes first are first: what only they read is not kept until the others are computed."""
 
-    def __init__(self, graph: Graph, group_of: Mapping[Node, Group]) -> None:
-        self.graph, self.group_of = graph, group_of
+    def __init__(self, graph: Graph, group_of: Mapping[Node, Group], copied: Container[Node]) -> None:
+        self.graph, self.group_of, self.copied = graph, group_of, copied
         self.users, self.outputs = graph.users(), frozenset(graph.outputs)
         self.order = {n: i for i, n in enumerate(graph.nodes)}
         self.computed: dict[Value, Value] = {v: v for v in graph.inputs}
@@ -86,11 +87,14 @@ class _Extractor:
         stack = [v for n in members for v in n.inputs]
         while stack:
             source = stack.pop().node
-            if source is None or source in nodes or source in stored or kind_of(source) is not Kind.VIRTUAL:
+            if source is None or source in nodes or source in stored or not self._is_copied(source):
                 continue
             nodes[source] = None
             stack.extend(source.inputs)
         return sorted(nodes, key=self.order.__getitem__)
+
+    def _is_copied(self, node: Node) -> bool:
+        return kind_of(node) is Kind.VIRTUAL or node in self.copied
 
     def _results(self, members: Sequence[Node], inside: set[Node]) -> list[Value]:
         """The members' values that are read outside the region, directly or through virtual nodes."""

@@ -131,3 +131,18 @@ def test_the_order_does_not_depend_on_threads() -> None:
 
 def test_wide_rows_are_read_in_long_pieces() -> None:
     assert [column_block(n, 8) for n in (9, 512, 1000, 4096, 100_000)] == [256, 256, 256, 1024, 1024]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_sums_of_rows_with_a_mean_and_a_scale_are_added_in_the_order_of_rows(shape: tuple[int, int]) -> None:
+    """What is the same in a whole row is no further operand of which pieces are read."""
+    rng = np.random.default_rng(1)
+    x, g = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
+    mean, scale = (rng.standard_normal(shape[0]).astype(np.float32) for _ in range(2))
+    b = CoreBuilder("g")
+    operands = b.input(tensor(*shape)), b.input(tensor(*shape)), b.input(tensor(shape[0])), b.input(tensor(shape[0]))
+    centred = b.sub(operands[0], b.broadcast_along(operands[2], shape, 0))
+    value = b.mul(operands[1], b.mul(centred, b.broadcast_along(operands[3], shape, 0)))
+    (found,) = run_program(compiled(b.build([b.sum(value, (0,))])), [x, g, mean, scale])
+    expected = in_order(g * ((x - mean[:, None]) * scale[:, None]))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

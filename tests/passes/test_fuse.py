@@ -381,3 +381,32 @@ def test_moves_of_other_weights_are_regions() -> None:
     x, w = b.input(tensor(2, 3, 5, 5)), b.input(tensor(3, 4, 3, 3))
     graph = b.build([b.conv(x, b.transpose(w, (1, 0, 2, 3)), (1, 1), ((1, 1), (1, 1)))])
     assert fused(graph) == [("move", ["transpose"]), ("contract", ["conv"])]
+
+
+def normalized_gradients(b: CoreBuilder, shape: tuple[int, int], heavy: bool = False) -> list[Value]:
+    """A sum by columns and rows, both of a normalized operand, whose statistics are operands."""
+    x, g, mean = b.input(tensor(*shape)), b.input(tensor(*shape)), b.input(tensor(shape[0]))
+    centred = b.sub(x, b.broadcast_along(mean, shape, 0))
+    value = b.exp(centred) if heavy else b.mul(centred, 0.5)
+    rows = b.broadcast_to(b.sum(b.mul(b.mul(g, 2.0), value), 1, keepdims=True), shape)
+    return [b.mul(value, rows), b.sum(b.mul(g, value), 0)]
+
+
+def test_reductions_compute_a_few_simple_operations_again() -> None:
+    b = CoreBuilder()
+    found = fused(b.build(normalized_gradients(b, (4, 6))))
+    assert [(kind, ops.count("sub"), ops.count("add")) for kind, ops in found] == [("row", 1, 1), ("row", 1, 1)]
+
+
+def test_a_value_that_takes_long_is_stored_for_its_readers() -> None:
+    b = CoreBuilder()
+    found = fused(b.build(normalized_gradients(b, (4, 6), heavy=True)))
+    assert [kind for kind, _ in found] == ["pointwise", "row", "row"]
+
+
+def test_an_output_that_reductions_read_is_computed_once() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(4, 6))
+    value = b.mul(x, 0.5)
+    found = fused(b.build([value, b.sum(value, 0), b.sum(value, 1)]))
+    assert [kind for kind, _ in found] == ["pointwise", "row", "row"]

@@ -132,7 +132,7 @@ def choose_loops(nest: Nest, dtypes: dict[str, DType], target: Cpu, by_rows: boo
     shared = len(parallel) if by_rows else _count_units(nest, parallel, target.threads)
     outer = _product(nest, parallel[:shared])
     reduced = _product(nest, reductions) if vector not in reductions else 1
-    interleaves = _interleaves_rows(nest)
+    interleaves = _interleaves_rows(nest, vector)
     each = min(width, width * outer // target.threads)
     together = interleaves and rows_together(nest, vector, each, reduced) > 1
     least = max(_UNIT_ELEMENTS // reduced, LONG_ROW if together else _INTERLEAVE * lanes)
@@ -211,12 +211,13 @@ def _grain(work: int) -> int:
     return max(1, _GRAIN_ELEMENTS // max(1, work))
 
 
-def _interleaves_rows(nest: Nest) -> bool:
-    """True if the nest reduces across rows and computes so little that memory bandwidth limits it."""
+def _interleaves_rows(nest: Nest, vector: str) -> bool:
+    """True if the nest reduces across rows and computes so little that memory bandwidth limits it. What is the same
+    along the vector axis, such as the mean of a row, counts as no access."""
     if nest.guard or not nest.names(AxisKind.REDUCE) or any(a.bounds or a.gathers for a in nest.accesses.values()):
         return False
-    few = len(nest.accesses) <= _FEW_ACCESSES and not scratch_rows(plan_steps(nest))
-    return few and is_light(nest)
+    moving = [a for a in nest.accesses.values() if a.stride(vector)]
+    return len(moving) <= _FEW_ACCESSES and is_light(nest) and not scratch_rows(plan_steps(nest))
 
 
 def schedule_general(
@@ -262,7 +263,7 @@ def schedule_general(
             grain=grain,
             transposed=transposed,
         )
-    interleaves = light and _interleaves_rows(nest)
+    interleaves = light and _interleaves_rows(nest, vector)
     together = rows_together(nest, vector, numbers[vector], reduced) if interleaves else 1
     block = COLUMNS if together > 1 else _GENERAL_ROWS * lanes if reductions else _GENERAL_BLOCK
     blocks = deferred(column_blocks, numbers[vector], lanes) if together > 1 else -(-numbers[vector] // block)
