@@ -21,7 +21,7 @@ from .inspect_text import counted
 from .model_files import ONNX_SUFFIX, find_model
 from .models import Model, batch_size, bind, data_types, load_model
 from .parameters import require_parameters
-from .weight_names import differing, match_names, shown
+from .weight_names import match_names, name_map, shown
 
 _PARAMS, _PORTABLE = ".params", ".mlirbc"
 _STABLEHLO = ".mlir", _PORTABLE
@@ -149,7 +149,7 @@ def _for_symbol(arrays: Mapping[str, ParamsArray], symbol: Symbol) -> dict[str, 
         names = match_names(symbol, {name: () if a is None else a.shape for name, a in arrays.items()})
         if not names:
             raise ToolError(f"no array in the file ({shown(list(arrays))}) has a name or a layer of the symbol")
-        print(*differing(names), sep="\n")
+        print(*name_map(names, arrays), sep="\n")
     auxiliary = set(symbol.list_auxiliary_states())
     return {f"{'aux' if other in auxiliary else 'arg'}:{other}": arrays[name] for name, other in names.items()}
 

@@ -31,7 +31,7 @@ from ..passes.manager import Options
 from ..runtime.devices import HOST
 from .errors import ToolError, UsageError
 from .model_files import ModelFiles
-from .weight_names import differing, match_names
+from .weight_names import match_names, name_map
 
 if TYPE_CHECKING:
     from ..frontend.ndarray import NDArray
@@ -141,7 +141,8 @@ def _named_as(symbol: Symbol, stored: Mapping[str, NDArray], path: Path) -> Mapp
         if path.suffix.lower() in READERS:
             raise
         return stored  # MXNet's file of another model: `require_parameters` names what is missing
-    print(f"mxforge: the names in {path} differ from the model's:", *differing(names), sep="\n  ", file=sys.stderr)
+    lines = name_map(names, stored)
+    print(f"mxforge: the names in {path} differ from the model's:", *lines, sep="\n  ", file=sys.stderr)
     return {other: stored[name] for name, other in names.items()}
 
 

@@ -8,7 +8,7 @@ if the file lists them otherwise, so the names are printed: a user has to check 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ..frontend.symbol import Symbol
 from ..frontend.symbol.network import Network
@@ -131,9 +131,12 @@ def _role(name: str) -> tuple[str, str] | None:
     return None if plain is None else (plain["layer"], _SAME.get(plain["role"], plain["role"]))
 
 
-def differing(names: Mapping[str, str]) -> list[str]:
-    """A line for each array whose name differs from the model's."""
-    return [f"{name} -> {other}" for name, other in names.items() if name != other]
+def name_map(names: Mapping[str, str], stored: Collection[str]) -> list[str]:
+    """A line for each array whose name differs from the model's, then one for each array of the file that no parameter
+    of the model fits, which is not used. Counters that MXNet does not have are left out."""
+    differing = [f"{name} -> {other}" for name, other in names.items() if name != other]
+    rest = [name for name in stored if name not in names and not _UNUSED.fullmatch(name)]
+    return [*differing, *(f"{name} -> not used" for name in rest)]
 
 
 def shown(names: Sequence[str]) -> str:

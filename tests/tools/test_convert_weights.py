@@ -92,6 +92,19 @@ def test_parameters_without_an_array_are_named() -> None:
         )
 
 
+def test_arrays_that_no_layer_fits_are_named(mxforge: Any, tmp_path: Path) -> None:
+    data = mx.sym.var("data", shape=(1, 3))
+    mx.sym.FullyConnected(data, num_hidden=2, name="head").save(str(tmp_path / "net-symbol.json"))
+    arrays = {"fc.weight": (2, 3), "fc.bias": (2,), "aux.weight": (9, 9), "fc.num_batches_tracked": ()}
+    np.savez(tmp_path / "w.npz", **{name: np.ones(shape, np.float32) for name, shape in arrays.items()})
+    lines = ["fc.weight -> head_weight", "fc.bias -> head_bias", "aux.weight -> not used"]
+    done = mxforge("convert", tmp_path / "w.npz", tmp_path / "w.params", "--symbol", tmp_path / "net-symbol.json")
+    assert done.out.splitlines()[:-1] == lines
+    assert sorted(read_params(tmp_path / "w.params").names) == ["arg:head_bias", "arg:head_weight"]
+    done = mxforge("run", tmp_path / "net", "--params", tmp_path / "w.npz", "--input-shape", "data=1,3")
+    assert done.status == 0 and all(f"  {line}\n" in done.err for line in lines)
+
+
 def test_a_file_without_an_array_of_the_symbol_is_an_error(mxforge: Any, tmp_path: Path) -> None:
     """`w` has no role in a layer, and can be an input."""
     symbol, target = tmp_path / "net-symbol.json", tmp_path / "net.params"
