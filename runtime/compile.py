@@ -42,13 +42,22 @@ _REMEMBERED = 4096  # executables; each loaded program takes three mappings of t
 
 _REMEMBERED_BYTES = 32 << 20  # users of a program hold it too, so the limit applies to unused programs
 _Key = tuple[str, str, str]
+
+
+class _Capture(NamedTuple):
+    """What `storing_kernels` gets."""
+
+    kernels: CodeStore
+    others: Sequence[tuple[Target, CodeStore]]
+
+
 _hashes: WeakKeyDictionary[Graph, str] = WeakKeyDictionary()
 _programs: Cache[_Key, Runnable] = Cache("programs", _REMEMBERED, lambda p: p.own_bytes, _REMEMBERED_BYTES)
 _families: Cache[tuple[str, str, str, Options], DynamicPrograms] = Cache("dynamic programs", 256)
 
 _locks: WeakValueDictionary[Hashable, ForkSafeLock] = WeakValueDictionary()
 _locking = ForkSafeLock()
-_captures: list[CodeStore] = []  # of `storing_kernels`
+_captures: list[_Capture] = []  # of `storing_kernels`
 
 
 def executable_for(graph: Graph, options: Options | None = None, device: Device = HOST) -> Runnable:
@@ -171,6 +180,9 @@ class DynamicCompiler(Generic[D]):
     def compile(self, source: Graph | Computation) -> D:
         name = source.name if isinstance(source, Graph) else "a computation for arrays of any shape"
         with _alone(self.target, self.content), collection_paused(), progress(name):
+            for target, kernels in _others():
+                if target.dynamic is not None:
+                    self._run(source, target.dynamic, self.options, kernels)
             return self._run(source, self.target, self.options, kernel_store(self.device))
 
     def store(self, number: int, program: D, loaded: Sequence[LoadedProgram[Any]]) -> None:
@@ -292,6 +304,8 @@ def _compile(graph: Graph, options: Options, target: Target, kernels: CodeStore)
     from ..codegen.driver import compile_graph
 
     with _alone(target, object()), collection_paused(), progress(graph.name):
+        for other, own in _others():
+            compile_graph(graph, other, options, own)
         return compile_graph(graph, target, options, kernels)
 
 
@@ -320,7 +334,7 @@ def kernel_store(device: Device) -> CodeStore:
 
 def _kernel_store(target: Target, *, on_host: bool) -> CodeStore:
     if _captures:
-        return _captures[-1]
+        return _captures[-1].kernels
     if settings().dump is not None:
         return NO_STORE
     from .kernel_store import KernelStore
@@ -330,13 +344,18 @@ def _kernel_store(target: Target, *, on_host: bool) -> CodeStore:
 
 
 @contextmanager
-def storing_kernels(kernels: CodeStore) -> Generator[None]:
-    """Find and store the code of kernels in `kernels` in the body, and nothing on disk."""
-    _captures.append(kernels)
+def storing_kernels(kernels: CodeStore, others: Sequence[tuple[Target, CodeStore]] = ()) -> Generator[None]:
+    """Find and store the code of kernels in `kernels` in the body, and nothing on disk. What is compiled is also
+    compiled for the `others`, which have stores of their own."""
+    _captures.append(_Capture(kernels, others))
     try:
         yield
     finally:
         _captures.pop()
+
+
+def _others() -> Sequence[tuple[Target, CodeStore]]:
+    return _captures[-1].others if _captures else ()
 
 
 def disk_key(graph: Graph, options: Options, target: Target) -> str:

@@ -3,9 +3,11 @@ into the libraries of the package (`runtime/host/kernel_library.py`).
 
 python -m mxforge.tools.make_kernels        run it after a change of code generation, on a processor with AVX-512; a
                                             test checks that the libraries are current
+python -m mxforge.tools.make_kernels aarch64        one library
 
 Schedules depend on the threads and the caches of a processor, so networks are compiled for several. Each text is
-compiled once. Programs also run, because a call compiles what the call before it returned.
+compiled once. Programs also run, because a call compiles what the call before it returned. Those for AArch64 run as
+code for AVX-512 with vectors of its length, so all decisions are the same, and are compiled for AArch64 too.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from ..passes.manager import Options
 from ..runtime.atomic import write_atomically
 from ..runtime.compile import storing_kernels
 from ..runtime.devices import HOST
-from ..runtime.host.kernel_library import is_portable, library_file, to_bytes
+from ..runtime.host.kernel_library import AARCH64, is_portable, library_file, to_bytes
 from ..runtime.host.machine import X86_LEVELS, cpu_flags, target_from_cpuinfo
 from . import first_programs
 
@@ -52,18 +54,33 @@ NETWORKS: Mapping[str, int] = {
 """Networks and the heights of their images."""
 
 _BATCHES = (1, 8)
-LEVELS = tuple(X86_LEVELS)
+LEVELS = (*X86_LEVELS, AARCH64)
 _MAKERS: tuple[dict[str, str], ...] = ({}, {"vendor_id": "AuthenticAMD", "cpu family": "25"})  # Zen 4: short vectors
 
 
+_AARCH64_CACHES, _X86_CACHES = ((64, 1024),), ((48, 1024), (32, 512))
+"""KiB of the first and second level of caches."""
+
+
 def targets(level: str) -> list[CpuTarget]:
-    """Processors of an x86-64 level."""
-    flags = " ".join(sorted(X86_LEVELS[level]))
-    infos = ({"flags": flags, **maker} for maker in _MAKERS)
-    bases = [target_from_cpuinfo("x86_64", info, {}, threads) for info in infos for threads in (2, 1, 4, 8)]
-    caches = ((48, 1024), (32, 512))
+    """Processors of an x86-64 level, or with AArch64."""
+    machine, infos, caches = AARCH64, [dict[str, str]()], _AARCH64_CACHES
+    if level != AARCH64:
+        flags = " ".join(sorted(X86_LEVELS[level]))
+        machine, infos, caches = "x86_64", [{"flags": flags, **maker} for maker in _MAKERS], _X86_CACHES
+    bases = [target_from_cpuinfo(machine, info, {}, threads) for info in infos for threads in (2, 1, 4, 8)]
     machines = (replace(base, l1_bytes=l1 << 10, l2_bytes=l2 << 10) for base, (l1, l2) in product(bases, caches))
     return list(dict.fromkeys(machines))
+
+
+def twin(target: CpuTarget) -> CpuTarget:
+    """The target, or for AArch64 on x86-64 one with AVX-512 that has its registers, caches and threads: what is
+    compiled for both is the same until instructions are selected."""
+    if target.triple == HOST.target.triple:
+        return target
+    flags = " ".join(sorted(X86_LEVELS["x86-64-v4"]))
+    wide = target_from_cpuinfo("x86_64", {"flags": flags}, {}, target.threads)
+    return replace(target, triple=wide.triple, cpu=wide.cpu, features=wide.features)
 
 
 def network_graphs(name: str) -> Iterator[Graph]:
@@ -84,7 +101,7 @@ def _graph(symbol: Symbol, name: str, shapes: Mapping[str, tuple[int, ...]]) -> 
 
 
 def runnable_programs(level: str) -> Iterator[tuple[first_programs.Program, CpuTarget]]:
-    """The programs with which users begin, for processors of a level. This machine must be one."""
+    """The programs with which users begin, for processors of a level. This machine must be able to run their `twin`."""
     widths: set[int] = set()
     for target in targets(level):
         calls = () if target.vector_bits in widths else first_programs.CALLS
@@ -92,13 +109,18 @@ def runnable_programs(level: str) -> Iterator[tuple[first_programs.Program, CpuT
         yield from ((program, target) for program in (*calls, *first_programs.NETWORKS))
 
 
+_twins = MemoryStore()  # code of twins, which is only run
+
+
 @contextmanager
 def kernels_captured(store: CodeStore, target: CpuTarget) -> Generator[None]:
     """Compile all that runs in the body for `target`, and find and store code in `store` alone. The machine must have
-    the instructions of the target; its caches, threads and vectors can differ."""
+    the instructions of the target, or of its `twin`; its caches, threads and vectors can differ."""
     clear_caches()
+    same = twin(target)
+    captured = (store, ()) if same == target else (_twins, ((target, store),))
     try:
-        with HOST.compiling_for(target), storing_kernels(store):
+        with HOST.compiling_for(same), storing_kernels(*captured):
             yield
     finally:
         clear_caches()
@@ -120,7 +142,9 @@ def write_library(level: str) -> None:
 
 
 if __name__ == "__main__":
+    if unknown := set(sys.argv[1:]) - set(LEVELS):
+        raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; there are libraries for {', '.join(LEVELS)}")
     if missing := sorted(set[str]().union(*X86_LEVELS.values()) - cpu_flags()):
         raise SystemExit(f"make_kernels runs what it compiles, and this processor lacks {', '.join(missing)}")
-    for each in LEVELS:
+    for each in sys.argv[1:] or LEVELS:
         write_library(each)

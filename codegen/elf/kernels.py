@@ -8,12 +8,13 @@ can be stored one by one, and any set of them is an object without relocations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ...ir.lazy_dataclass import dataclass
 from .reader import ObjectFile, Relocations, read_object
-from .relocations import Architecture, Refers, Words
+from .relocations import Architecture, RelocationError, Words
 from .writer import CONSTANTS, RELOCATED, TEXT, ObjectWriter
 
 ALIGNMENT = 64
@@ -23,8 +24,8 @@ _FUNCTION_ALIGNMENT = 16
 
 def split_kernels(data: bytes) -> dict[str, bytes | None]:
     """The code of each global function of an object, with the global functions that it calls; None for a function that
-    refers to anything else but constants by distance, as code for AArch64 does. A call of a local function leaves no
-    trace in an object: there must be none. LinkError for a damaged object."""
+    refers to anything else but constants. Code for AArch64 finds constants by their distance instead of their page. A
+    call of a local function leaves no trace in an object: there must be none. LinkError for a damaged object."""
     file = read_object(data)
     symbols = file.symbols
     codes: dict[str, bytes | None] = {}
@@ -39,6 +40,14 @@ def function_names(data: bytes) -> list[str]:
     """The names of the functions that an object defines for others. LinkError for a damaged object."""
     symbols = read_object(data).symbols
     return [symbols.name(i) for i in np.flatnonzero(~symbols.is_local & (symbols.section > 0)).tolist()]
+
+
+class _Referred(NamedTuple):
+    """What a field refers to."""
+
+    type: int
+    symbol: int
+    addend: int
 
 
 class _Extract:
@@ -78,23 +87,30 @@ class _Extract:
         end, moved = start + int(symbols.size[symbol]), self._functions[symbol] - start
         for table in self._file.relocations:
             if table.section == section:
-                inside = (table.offset >= start) & (table.offset < end)
-                if not all(self._relocate(table, number, moved) for number in np.flatnonzero(inside).tolist()):
+                inside = np.flatnonzero((table.offset >= start) & (table.offset < end)).tolist()
+                known = {_Referred(int(table.type[n]), int(table.symbol[n]), int(table.addend[n])) for n in inside}
+                if not all(self._relocate(table, number, moved, known) for number in inside):
                     return False
         return True
 
-    def _relocate(self, table: Relocations, number: int, moved: int) -> bool:
-        """Let a field refer to a constant or a function after the code. False if it refers to something else."""
-        relocation = self._file.architecture.relocations.get(int(table.type[number]))
-        if relocation is None or not relocation.is_distance or relocation.refers is Refers.GOT:
+    def _relocate(self, table: Relocations, number: int, moved: int, known: set[_Referred]) -> bool:
+        """Let a field refer to a constant or a function after the code. False if it refers to something else. `known`
+        is what the fields of the function refer to."""
+        referred = _Referred(int(table.type[number]), int(table.symbol[number]), int(table.addend[number]))
+        nearby = self._file.architecture.nearby.get(referred.type)
+        if nearby is None or (nearby.with_type and referred._replace(type=nearby.with_type) not in known):
             return False
-        target = self._target(int(table.symbol[number]))
+        target = self._target(referred.symbol)
         if target is None:
             return False
+        width = self._file.architecture.relocations[referred.type].width
         field = int(table.offset[number]) + moved
-        target += int(table.addend[number])
-        value = int(relocation.encode(_word(0), _word(field), _word(target))[0])
-        self._code[field : field + relocation.width] = value.to_bytes(relocation.width, "little", signed=True)
+        old = int.from_bytes(self._code[field : field + width], "little")
+        try:
+            value = int(nearby.encode(_word(old), _word(field), _word(target + referred.addend))[0])
+        except RelocationError:
+            return False
+        self._code[field : field + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
         return True
 
     def _target(self, symbol: int) -> int | None:

@@ -41,14 +41,19 @@ class Relocation:
     encode: Encode
 
     @property
-    def is_distance(self) -> bool:
-        """True if the content depends only on the distance between the place and the target."""
-        return self.encode in (_relative, _relative32)
-
-    @property
     def is_narrow_address(self) -> bool:
         """True for an address of 4 bytes, which code at any address cannot have."""
         return self.encode in (_absolute32, _absolute32s)
+
+
+@dataclass(frozen=True, slots=True)
+class Nearby:
+    """How a field refers to a target in the same code, wherever the code is: `encode` depends only on the distance,
+    which is less than a megabyte. If `with_type` is not 0, the instruction reads what one with a relocation of that
+    type for the same target has computed."""
+
+    encode: Encode
+    with_type: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,8 @@ class Architecture:
     of an absolute address of 8 bytes.
 
     In shared libraries, `loaded` is the relocation type of an address of the library itself, and `slot` that of a GOT
-    slot of a symbol of another one. `page` is the largest page in bytes.
+    slot of a symbol of another one. `page` is the largest page in bytes. `nearby` has the relocations of code that can
+    be moved with its constants (`kernels.py`).
     """
 
     name: str
@@ -76,6 +82,7 @@ class Architecture:
     loaded: int
     slot: int
     page: int
+    nearby: dict[int, Nearby]
     relocations: dict[int, Relocation]
 
 
@@ -125,6 +132,7 @@ X86_64 = Architecture(
     8,  # R_X86_64_RELATIVE
     6,  # R_X86_64_GLOB_DAT
     4 << 10,
+    {2: Nearby(_relative32), 4: Nearby(_relative32), 24: Nearby(_relative)},
     {
         1: Relocation("R_X86_64_64", Refers.SYMBOL, 8, _absolute),
         2: Relocation("R_X86_64_PC32", Refers.SYMBOL, 4, _relative32),
@@ -163,6 +171,17 @@ def _low12(shift: int) -> Encode:
     return encode
 
 
+def _near(field: Words, place: Words, value: Words) -> Words:
+    """An ADRP becomes ADR: its register gets the target's address instead of its page."""
+    distance = _bounded(value - place, -(1 << 20), 1 << 20)
+    return (field & ~0xE0FFFFE0) | (distance & 3) << 29 | ((distance >> 2) & 0x7FFFF) << 5
+
+
+def _no_offset(field: Words, place: Words, value: Words) -> Words:
+    """The instruction adds nothing to a register that has the target's address."""
+    return field & ~0x003FFC00
+
+
 def _aarch64_stub(distance: int) -> bytes:
     """ldr x16, [pc + distance]; br x16."""
     load = 0x58000010 | ((distance >> 2) & 0x7FFFF) << 5
@@ -182,6 +201,13 @@ AARCH64 = Architecture(
     1027,  # R_AARCH64_RELATIVE
     1025,  # R_AARCH64_GLOB_DAT
     64 << 10,
+    {
+        260: Nearby(_relative),
+        261: Nearby(_relative32),
+        **{type: Nearby(_branch26) for type in (282, 283)},
+        275: Nearby(_near),
+        **{type: Nearby(_no_offset, with_type=275) for type in (277, 278, 284, 285, 286, 299)},
+    },
     {
         257: Relocation("R_AARCH64_ABS64", Refers.SYMBOL, 8, _absolute),
         258: Relocation("R_AARCH64_ABS32", Refers.SYMBOL, 4, _absolute32),

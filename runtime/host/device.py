@@ -114,9 +114,9 @@ class HostDevice:
 
     def kernel_library(self) -> KernelLibrary:
         """The kernels that the package has for the target."""
-        from .kernel_library import read_library
+        from .kernel_library import library_name, read_library
 
-        return read_library(self.target.cpu)
+        return read_library(library_name(self.target))
 
     def shares_groups(self, program: Program) -> bool:
         """True if threads share groups of launches."""

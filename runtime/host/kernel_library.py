@@ -15,8 +15,12 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ...codegen.llvm.target import CpuTarget
 
 LIBRARIES = Path(__file__).parent / "objects"
 _MAGIC = b"mxkernel"
@@ -48,19 +52,27 @@ class KernelLibrary:
         return bytes(self._codes[self._ends[position] : self._ends[position + 1]])
 
 
+AARCH64 = "aarch64"
+"""The library of all AArch64 processors."""
+
+
+def library_name(target: CpuTarget) -> str:
+    """The library whose kernels a target can use: that of its level of x86-64, or of its architecture."""
+    return AARCH64 if target.triple.startswith("aarch64") else target.cpu
+
+
 @cache
-def read_library(cpu: str) -> KernelLibrary:
-    """The library for processors of this name in LLVM, which is empty if the package has none. ValueError if its file
-    is damaged."""
+def read_library(name: str) -> KernelLibrary:
+    """The library of this name, which is empty if the package has none. ValueError if its file is damaged."""
     try:
-        return KernelLibrary(library_file(cpu).read_bytes())
+        return KernelLibrary(library_file(name).read_bytes())
     except FileNotFoundError:
         return KernelLibrary(to_bytes({}))
 
 
-def library_file(cpu: str) -> Path:
+def library_file(name: str) -> Path:
     """The file of a library."""
-    return LIBRARIES / f"{cpu}.kernels"
+    return LIBRARIES / f"{name}.kernels"
 
 
 def digest(text: str) -> bytes:

@@ -63,8 +63,7 @@ def host_target(threads: int | None = None) -> CpuTarget:
     /sys, so that a warm start does not import LLVM. RuntimeError on a machine that mxforge does not support, and
     ValueError if MXFORGE_CPU names an unknown processor or one whose instructions this machine lacks.
     """
-    machine, info = platform.machine(), read_cpuinfo(_CPUINFO.read_text())
-    info = limited(info, read_settings().cpu)
+    machine, info = platform.machine(), limited(_host_cpuinfo(), read_settings().cpu)
     return target_from_cpuinfo(machine, info, cache_sizes(_CACHES), default_threads() if threads is None else threads)
 
 
@@ -145,9 +144,17 @@ def read_cpuinfo(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
+def _host_cpuinfo() -> dict[str, str]:
+    """The fields of /proc/cpuinfo; none where it cannot be read. Then AArch64 code uses what all processors have."""
+    try:
+        return read_cpuinfo(_CPUINFO.read_text())
+    except OSError:
+        return {}
+
+
 def cpu_flags() -> frozenset[str]:
     """The flags of the processor as /proc/cpuinfo spells them."""
-    info = read_cpuinfo(_CPUINFO.read_text())
+    info = _host_cpuinfo()
     return frozenset(f"{info.get('flags', '')} {info.get('Features', '')}".split())
 
 

@@ -96,6 +96,17 @@ def test_aarch64() -> None:
     assert target.l1_bytes > 0
 
 
+def test_a_system_without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine, "_CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(machine, "_CACHES", tmp_path)
+    monkeypatch.delenv("MXFORGE_CPU", raising=False)
+    monkeypatch.setattr(machine.platform, "machine", lambda: "aarch64")
+    assert host_target().features == "+neon,+fp-armv8"
+    monkeypatch.setattr(machine.platform, "machine", lambda: "x86_64")
+    with pytest.raises(RuntimeError, match=r"this one lacks abm, .* MXFORGE_TARGET=reference interprets"):
+        host_target()
+
+
 def test_other_machines_are_named() -> None:
     with pytest.raises(RuntimeError, match="riscv64"):
         target_from_cpuinfo("riscv64", {}, {}, 1)
