@@ -6,6 +6,7 @@ it, and another memory for the sum costs the copy that views save. One native ca
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
@@ -17,7 +18,7 @@ from ...ir.types import DType, TensorType
 from ...runtime.communicator import DeviceCommunicator
 from ...runtime.device import Runnable, number_of
 from ...runtime.tensor_memory import as_memory, elements
-from ...runtime.writes import written
+from ...runtime.writes import WrittenTogether, written
 from ..ndarray import NDArray
 from ..ndarray.array_classes import empty_array
 from ..ndarray.gradients import put
@@ -27,8 +28,8 @@ Array = np.ndarray[Any, Any]
 
 _ADDRESS, _STORAGE = attrgetter("_address"), attrgetter("_storage")
 _DTYPE, _DEVICE = attrgetter("_dtype"), attrgetter("_storage.device")
-_PLACES = 4
-"""Places of operands for which copies have a program of their own."""
+_KNOWN = 4
+"""Pairs of lists of arrays for which copies are prepared."""
 
 
 class Copies:
@@ -39,36 +40,41 @@ class Copies:
         """Copies to arrays like these, of which no two share elements."""
         self._dtypes, self._devices = list(map(_DTYPE, targets)), set(map(_DEVICE, targets))
         self._sizes = [array._nbytes() for array in targets]
-        self._programs: dict[Any, Runnable] = {}
+        self._known: deque[_Prepared] = deque(maxlen=_KNOWN)
 
-    def run(self, sources: Sequence[NDArray], targets: Sequence[NDArray]) -> None:
-        """Copy each source to its target, which has its shape."""
-        if len(targets) < 2 or not self._fit(sources):
+    def run(self, sources: Sequence[NDArray], targets: Sequence[NDArray], again: bool = False) -> None:
+        """Copy each source to its target, which has its shape. `again` for lists that are passed more than once, as the
+        same objects, which do not change: one program copies all of them."""
+        for known in self._known:
+            if known.sources is sources and known.targets is targets:
+                known.run()
+                return
+        if not again or len(targets) < 2 or not self._fit(sources):
             for source, target in zip(sources, targets, strict=True):
                 put(source, target)
             return
-        self._program(sources[0], targets[0]).run(list(map(_ADDRESS, sources)), list(map(_ADDRESS, targets)))
-        for storage in set(map(_STORAGE, targets)):
-            written(storage)
-
-    def _program(self, source: NDArray, target: NDArray) -> Runnable:
-        """A program whose last operands were probably those that begin with these, so that it has their addresses."""
-        place = source._address, target._address
-        if place not in self._programs:
-            if len(self._programs) == _PLACES:
-                self._programs.clear()
-            (device,) = self._devices
-            self._programs[place] = device.load(_copies(self._sizes))
-        return self._programs[place]
+        (device,) = self._devices
+        prepared = _Prepared(sources, targets, device.load(_copies(self._sizes)))
+        self._known.append(prepared)
+        prepared.run()
 
     def _fit(self, sources: Sequence[NDArray]) -> bool:
-        if any([kind._is_sparse for kind in set(map(type, sources))]):
+        if any([kind._is_sparse for kind in set(map(type, sources))]) or len(self._devices) > 1:
             return False
-        return (
-            len(self._devices) == 1
-            and set(map(_DEVICE, sources)) == self._devices
-            and list(map(_DTYPE, sources)) == self._dtypes
-        )
+        return set(map(_DEVICE, sources)) == self._devices and list(map(_DTYPE, sources)) == self._dtypes
+
+
+class _Prepared:
+    """A program that copies arrays to others. It has their addresses, since it runs for no others."""
+
+    def __init__(self, sources: Sequence[NDArray], targets: Sequence[NDArray], program: Runnable) -> None:
+        self.sources, self.targets, self._program = sources, targets, program
+        self._addresses = list(map(_ADDRESS, sources)), list(map(_ADDRESS, targets))
+        self._written = WrittenTogether(set(map(_STORAGE, targets)))
+
+    def run(self) -> None:
+        self._program.run(*self._addresses)
+        self._written()
 
 
 def _copies(sizes: Sequence[int]) -> Program:
@@ -120,9 +126,9 @@ class Bucket:
         """The memory as one array."""
         return self.block.flat
 
-    def fill(self, arrays: Sequence[NDArray]) -> None:
-        """Copy arrays to the memory."""
-        self._copies.run(arrays, self.block.each)
+    def fill(self, arrays: Sequence[NDArray], again: bool = False) -> None:
+        """Copy arrays to the memory; see `Copies.run`."""
+        self._copies.run(arrays, self.block.each, again)
 
     def values(self) -> Array:
         """The elements: on the host the memory itself, except of BF16, which is float32."""

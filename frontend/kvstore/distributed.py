@@ -6,7 +6,7 @@ values stay equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from hashlib import blake2b
 from operator import add
@@ -139,14 +139,20 @@ class DistributedKVStore(KVStore):
             self._repeated = RepeatedCall.of(key, value, out)
             return
         plan = call.plan = call.plan or self._plan("push", call.pushed)
-        self._apply(self._sums(call.pushed, plan))
+        self._apply(self._sums(call.pushed, plan, call.pushed_of))
         call.pull(self._values)
 
     def _over_workers(self, sums: dict[Key, NDArray]) -> dict[Key, NDArray]:
         return sums if self._workers.size == 1 else self._sums(sums, self._plan("push", sums))
 
-    def _sums(self, arrays: dict[Key, NDArray], plan: _Plan) -> dict[Key, NDArray]:
-        """The sums of arrays over all workers, in memory that the next sums overwrite unless it is given away."""
+    def _sums(
+        self,
+        arrays: dict[Key, NDArray],
+        plan: _Plan,
+        of_keys: Callable[[tuple[Key, ...]], list[NDArray]] | None = None,
+    ) -> dict[Key, NDArray]:
+        """The sums of arrays over all workers, in memory that the next sums overwrite unless it is given away.
+        `of_keys` returns the arrays of some keys, each time the same list."""
         if self._overlapped is None:
             self._agree(plan)
         else:
@@ -155,11 +161,15 @@ class DistributedKVStore(KVStore):
                 self._summed = self._overlapped.summed
                 return gradients
         totals: dict[Key, NDArray] = {}
-        dense = {k: array for k, array in arrays.items() if array.stype == "default"}
+        sparse = plan.sparse_keys
+        dense = {k: array for k, array in arrays.items() if k not in sparse} if sparse else arrays
         self._summed = plan.buckets(dense)
         gpus = self._group_of(dense.values())
         for bucket in self._summed:
-            bucket.fill([dense[k] for k in bucket.keys])
+            if of_keys is None:
+                bucket.fill([dense[k] for k in bucket.keys])
+            else:
+                bucket.fill(of_keys(bucket.keys), again=True)
             if gpus is None:
                 bucket.replace(self._workers.all_reduce("sum", bucket.values(), overwrites=True))
             else:
@@ -167,10 +177,9 @@ class DistributedKVStore(KVStore):
             totals.update(bucket.parts)
         if gpus is not None:
             gpus.wait()
-        for k, array in arrays.items():
-            if k not in dense:
-                totals[k] = self._sum_rows(k, array)
-        return {k: totals[k] for k in arrays}
+        for k in sparse:
+            totals[k] = self._sum_rows(k, arrays[k])
+        return totals if len(self._summed) == 1 and not sparse else {k: totals[k] for k in arrays}
 
     def _group_of(self, arrays: Iterable[NDArray]) -> DeviceCommunicator | None:
         """What sums arrays without the host: None unless all are on one GPU, and this store sums between GPUs."""
@@ -185,9 +194,13 @@ class DistributedKVStore(KVStore):
 
     def _replace_each(self, sums: dict[Key, NDArray]) -> None:
         """Store sums, of which those in buckets are not copied."""
-        given = {k: total for bucket in self._summed for k, total in bucket.give().items()}
-        self._values.update(given)
-        super()._replace_each({k: total for k, total in sums.items() if k not in given})
+        given = 0
+        for bucket in self._summed:
+            self._values.update(bucket.give())
+            given += len(bucket.keys)
+        if given < len(sums):
+            kept = {k for bucket in self._summed for k in bucket.keys}
+            super()._replace_each({k: total for k, total in sums.items() if k not in kept})
 
     def _sum_rows(self, key: Key, array: NDArray) -> NDArray:
         """The sum of the stored rows of all workers."""
@@ -249,6 +262,7 @@ class _Plan:
         lines = [f"key {k!r}: {stype} {shape} {np.dtype(dtype)}" for k, stype, shape, dtype in arrays]
         self.text = "\n".join((what, *lines)).encode()
         self.number = int.from_bytes(blake2b(self.text, digest_size=7).digest())
+        self.sparse_keys = [k for k, stype, _, _ in arrays if stype != "default"]
         self._buckets: list[Bucket] = []
 
     def buckets(self, arrays: Mapping[Key, NDArray]) -> list[Bucket]:

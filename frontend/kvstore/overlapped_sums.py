@@ -39,6 +39,7 @@ class OverlappedSums:
         self._variables: dict[Key, Variable] = {}
         self.summed: list[Bucket] = []
         """The buckets that have the last sums."""
+        self._arrays: list[list[NDArray]] = []
         self._watch: Watch | None = None
         self._versions: tuple[int, ...] = ()
         self._misses = 0
@@ -114,8 +115,9 @@ class OverlappedSums:
 
     def _take(self) -> None:
         """Sum all buckets, of which some may have begun."""
-        for bucket in self.summed[self._exchange.begun :]:
-            bucket.fill([self._variables[k].array for k in bucket.keys])
+        begun = self._exchange.begun
+        for bucket, arrays in zip(self.summed[begun:], self._arrays[begun:], strict=True):
+            bucket.fill(arrays, again=True)
             self._exchange.begin(bucket.values())
         for bucket, total in zip(self.summed, self._exchange.finish(), strict=True):
             bucket.replace(total)
@@ -133,7 +135,8 @@ class OverlappedSums:
     def _use_variables(self) -> None:
         """Take the gradients of the present variables."""
         self.buckets = tuple(tuple(self._variables[k] for k in bucket.keys) for bucket in self.summed)
-        self._watch = Watch(variable.array._storage for bucket in self.buckets for variable in bucket)
+        self._arrays = [[variable.array for variable in bucket] for bucket in self.buckets]
+        self._watch = Watch(array._storage for arrays in self._arrays for array in arrays)
 
 
 def _type(array: NDArray) -> object:
