@@ -245,6 +245,8 @@ class _ScanSteps:
         unwritten = _copies(initial, self.results, values)
         if not is_symbolic(n) and not n:
             return unwritten
+        if not self.op.carries:
+            return [*first, Loop(self._step((), "result", 0, 1), n)]
         odd = deferred(_is_odd, n)
         loops = [
             Loop(self._step(initial, "result", 0), odd),

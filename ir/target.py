@@ -159,6 +159,11 @@ class Capabilities(Protocol):
         weights in memory; 0 if it never does."""
         ...
 
+    @property
+    def slice_bytes(self) -> int:
+        """The most bytes that a layer should read and write for one slice of a batch; 0 if batches are not sliced."""
+        ...
+
     def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
         """The outputs along each axis with several taps that a convolution in blocks, or the gradient of its weights,
         computes together: it reads its input up to the end of the last tile. 1 if it reads only what its outputs
@@ -198,6 +203,7 @@ class PlainTarget:
     multiplies_csr: bool = False
     finds_positions: bool = False
     attention_bytes: int = 0
+    slice_bytes: int = 0
 
     def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
         return 1

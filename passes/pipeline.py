@@ -33,6 +33,7 @@ from .narrow_weights import NarrowWeights
 from .recompute_attention import RecomputeAttention
 from .repeat_windows import RepeatWindows
 from .simplify import Simplify
+from .slice_batch import SliceBatch
 from .unroll_scan import UnrollScan
 from .widen_floats import WidenFloats
 
@@ -84,6 +85,7 @@ _TO_LAYOUTS: tuple[Pass, ...] = (
     Simplify(),  # a folded shift leaves sums of broadcasts
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
+    SliceBatch(),  # before layouts, which the part in the loop chooses for itself
     AssignLayouts(),  # before fusion: a Relayout is a node that can join a region
 )
 

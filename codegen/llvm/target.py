@@ -60,6 +60,11 @@ class CpuTarget(Cpu):
     def attention_bytes(self) -> int:
         return 0
 
+    @property
+    def slice_bytes(self) -> int:
+        """A third of the last cache of common processors. It is the same for all of them, and so are programs."""
+        return 12 << 20
+
     def fuses_column_pieces(self, pieces: int, rows: int) -> bool:
         """True if the registers hold the pieces of one vector of columns for four rows, or for all of fewer rows: with
         less rows the weights arrive too slowly."""

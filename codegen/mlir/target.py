@@ -57,6 +57,11 @@ class MlirTarget(CpuTarget):
     def conv_tile(self, sizes: ConvSizes, *, weight_gradient: bool) -> int:
         return 1
 
+    @property
+    def slice_bytes(self) -> int:
+        """See `Capabilities`."""
+        return 0
+
     def fuses_column_pieces(self, pieces: int, rows: int) -> bool:
         return False
 

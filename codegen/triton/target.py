@@ -87,6 +87,11 @@ class GpuTarget(Gpu):
         """1: masks end each tile with the last output."""
         return 1
 
+    @property
+    def slice_bytes(self) -> int:
+        """See `Capabilities`."""
+        return 0
+
     def fuses_column_pieces(self, pieces: int, rows: int) -> bool:
         return False
 
