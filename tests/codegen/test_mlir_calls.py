@@ -46,7 +46,7 @@ def run(graph: Graph, arrays: Sequence[Array], options: Options | None = None) -
     return run_program(compiled(graph, options, TARGETS["mlir"]()), arrays)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("calls", parts(SMALL_CALLS, 70), ids=lambda calls: calls[0].op)
 def test_recorded_calls(calls: list[Golden]) -> None:
     joined = together("calls", calls)
@@ -58,7 +58,7 @@ def test_recorded_calls_in_training_mode() -> None:
     assert joined.differences(run(joined.graph, joined.inputs, Options(training=True))) == []
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gradients", parts(SMALL_GRADIENTS, 40), ids=lambda gradients: gradients[0].op)
 def test_recorded_gradients(gradients: list[Gradient]) -> None:
     assert differences(gradients, run) == []

@@ -26,7 +26,7 @@ def run(executable: Executable, inputs: Sequence[npt.NDArray[np.generic]]) -> li
     return outputs
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("op", BY_OPERATOR)
 def test_results_agree_with_mxnet(op: str) -> None:
     """All calls of an operator are one program; two runs must be bit-identical."""

@@ -48,6 +48,7 @@ def test_recorded_calls_in_training_mode() -> None:
     assert joined.differences(run(joined.graph, joined.inputs, Options(training=True))) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gradients", parts(GRADIENTS, 40)[::4], ids=lambda gradients: gradients[0].op)
 def test_recorded_gradients(gradients: list[Gradient]) -> None:
     assert differences(gradients, run) == []

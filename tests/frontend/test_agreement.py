@@ -88,7 +88,7 @@ def close(x: np.ndarray, y: np.ndarray) -> bool:
     return np.allclose(x, y, limit, limit, equal_nan=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("op", "train"), CHOSEN)
 def test_three_ways_to_call_agree(op: str, train: bool) -> None:
     calls = CHOSEN[op, train]

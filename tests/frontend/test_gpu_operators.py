@@ -38,7 +38,7 @@ def agree(op: str, x: np.ndarray, y: np.ndarray) -> bool:
     return np.allclose(x, y, limit, limit, equal_nan=x.dtype.kind == "f")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("golden", first_calls(), ids=lambda g: f"{g.op}{'-train' * g.train}")
 @pytest.mark.usefixtures("simulated_gpus")
 def test_operator(golden: Golden) -> None:

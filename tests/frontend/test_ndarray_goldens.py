@@ -156,7 +156,7 @@ def for_gpus() -> list[Program]:
     return [p for p in programs(*ON_GPU) if p.text not in DIFFERENT and not ABOUT_CONTEXTS.search(p.text)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @grouped("program", for_gpus(), by=lambda program: program.group)
 @pytest.mark.filterwarnings("ignore:You are attempting to copy:RuntimeWarning")
 @pytest.mark.usefixtures("simulated_gpus")

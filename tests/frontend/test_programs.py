@@ -110,6 +110,7 @@ ON_GPU = ("executors", "module", "optimizers", "symbols")
 """Groups whose programs use the default context and no primitive that Triton lacks."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in ON_GPU for name in GROUPS[group]])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.usefixtures("simulated_gpus")

@@ -44,13 +44,13 @@ from recorded_gradients import (
 # -- MXNet's records
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @grouped("gradient", [g for g in gradient_goldens() if not is_different(g)], by=lambda gradient: gradient.op)
 def test_gradients_agree_with_mxnet(gradient: Gradient) -> None:
     assert differences([gradient]) == []
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("op", swept_gradients())
 def test_gradients_agree_with_mxnet_for_all_parameters(op: str) -> None:
     found = [differences([g]) for g in swept_gradients()[op] if is_compared(g)]
