@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from launched import require_mpi
-from mxforge.tools.bench import distributed
+from mxforge.tools.bench import distributed, link_check
 from mxforge.tools.bench.linked_hosts import NoHosts, linked_hosts
 from mxforge.tools.errors import ToolError
 from mxforge.tools.main import main
@@ -52,13 +53,25 @@ def test_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     torch = tmp_path / "python"
     torch.write_text(TORCH.format(python=sys.executable))
     torch.chmod(0o755)
-    monkeypatch.setattr(distributed, "_measured", measured)
+    monkeypatch.setattr(distributed, "measured_by_workers", measured)
     monkeypatch.setattr(distributed, "linked_hosts", refused)
     assert main(["bench", "--suite", "distributed", "--against", "torch", "--python", f"torch={torch}"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[:2] == ["workers bytes allreduce of MPI ratio gloo ratio", "2 8 2.0 us 1.0 us 2.00 3.0 us 0.67"]
     assert "one allreduce of so many bytes: 2.0 us, ratio 1.50" in lines
     assert lines[-1] == "resnet18_v1 batch 16 10 Gb/s simulated 100 ms 300 ms 200 ms 50 % same"
+
+
+def test_links_are_compared_with_the_model(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def measured(workers: int, *rest: Any, hosts: Any) -> dict[str, float]:
+        return {"8": 2e-5, "1000000": 9e-3}
+
+    monkeypatch.setattr(link_check, "linked_hosts", lambda count, gbits: nullcontext())
+    monkeypatch.setattr(link_check, "measured_by_workers", measured)
+    link_check.check_links()
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert rows[2] == "| 2 | 1 Gbit/s | 20 us | 1000000 | 9.0 ms | 8.5 ms | tree |"
+    assert rows[3] == "| 4 | 1 Gbit/s | 10 us | 1000000 | 9.0 ms | 12.8 ms | halving |"
 
 
 def test_other_peers_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,7 @@ def test_buckets_are_those_of_the_real_program() -> None:
 
 
 def test_the_tables_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(scaling, "check_links", lambda: None)
     monkeypatch.setattr(scaling, "_NETWORKS", (("an MLP", "train-mlp", (4, 784), 1e-3),))
     monkeypatch.setattr(scaling, "_WORKERS", (8,))
     assert scaling.measure_scaling(1) == 0

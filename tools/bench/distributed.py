@@ -23,14 +23,14 @@ def measure_distributed(threads: int, torch: str | None) -> int:
     gloo = f" {'gloo':>12} {'ratio':>6}" if torch is not None else ""
     print(f"{'workers':>7} {'bytes':>10} {'allreduce':>12} {'of MPI':>12} {'ratio':>6}{gloo}")
     for workers in (2, 4):
-        rows = _measured(workers, 1, "allreduce")
+        rows = measured_by_workers(workers, 1, "allreduce")
         peer = {} if torch is None else _of_gloo(torch, workers, [row["bytes"] for row in rows])
         for row in rows:
             nbytes, own = row["bytes"], row["mxforge"]
             others = [row["mpi"], *([peer[nbytes]] if peer else [])]
             shown = " ".join(f"{_us(other)} {own / other:6.2f}" for other in others)
             print(f"{workers:7} {nbytes:10} {_us(own)} {shown}")
-    keys = _measured(2, 1, "keys")
+    keys = measured_by_workers(2, 1, "keys")
     ratio = keys["pushpull"] / keys["allreduce"]
     print(f"\npushpull of {keys['keys']} keys of {keys['bytes']} bytes together: {_us(keys['pushpull'])}")
     print(f"one allreduce of so many bytes: {_us(keys['allreduce'])}, ratio {ratio:.2f}")
@@ -45,10 +45,10 @@ def _measure_trainings(threads: int) -> None:
         arguments = ("training", name, *map(str, numbers))
         try:
             with linked_hosts(2, gbits) as hosts:
-                row, kind = _measured(2, threads, *arguments, "0", hosts=hosts), "network"
+                row, kind = measured_by_workers(2, threads, *arguments, "0", hosts=hosts), "network"
         except NoHosts as error:
             print(f"mxforge: links are simulated: {error}", file=sys.stderr)
-            row, kind = _measured(2, threads, *arguments, str(gbits)), "simulated"
+            row, kind = measured_by_workers(2, threads, *arguments, str(gbits)), "simulated"
         times = (1e3 * row[kind] for kind in ("alone", "after", "overlapped"))
         shown = "  ".join(f"{time:5.0f} ms" for time in times)
         same = "same" if row["same_bits"] else "DIFFER"
@@ -78,7 +78,7 @@ def _us(seconds: float) -> str:
     return f"{1e6 * seconds:9.1f} us"
 
 
-def _measured(workers: int, threads: int, *arguments: str, hosts: LinkedHosts | None = None) -> Any:
+def measured_by_workers(workers: int, threads: int, *arguments: str, hosts: LinkedHosts | None = None) -> Any:
     """What worker 0 prints. Workers are processes of this machine, or one on each of the hosts."""
     command = [sys.executable, "-m", "mxforge", "launch", "-n", str(workers)]
     environment = {**os.environ, "MXFORGE_NUM_THREADS": str(threads)}

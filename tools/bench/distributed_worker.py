@@ -1,6 +1,7 @@
 """A worker of `mxforge bench --suite distributed`: measures one thing with the others, and worker 0 prints it as JSON.
 
 allreduce                        seconds of a sum by its bytes: ours, and MPI's own in the same process
+link                             seconds of a sum by its bytes
 keys                             seconds of a push of 160 small arrays, and of one sum of all their elements
 training NET BATCH SIZE GBITS    seconds of a training step alone, and with sums that begin in the step or in the
                                  backward pass, over a simulated link of this rate, or if it is 0 over that of MPI; a
@@ -36,7 +37,7 @@ _WARM, _STEPS = 3, 7
 def main() -> None:
     workers = connect()
     kind, *arguments = sys.argv[1:]
-    result = {"allreduce": _allreduce, "keys": _keys, "training": _training}[kind](workers, *arguments)
+    result = {"allreduce": _allreduce, "link": _link, "keys": _keys, "training": _training}[kind](workers, *arguments)
     if workers.rank == 0:
         sys.stdout.write(f"{json.dumps(result)}\n")  # at once: the launcher puts the worker's number before each part
 
@@ -54,6 +55,14 @@ def _allreduce(workers: Communicator) -> Any:
         )
         ours, bares = _alternating(workers, works, max(5, min(500, 100_000_000 // max(nbytes, 1000))))
         results.append({"bytes": nbytes, "mxforge": ours, "mpi": bares})
+    return results
+
+
+def _link(workers: Communicator) -> Any:
+    results: dict[int, float] = {}
+    for nbytes in (8, 1 << 20, 1 << 22, 1 << 24):
+        work = partial(workers.all_reduce, "sum", np.zeros(nbytes // 4, np.float32), overwrites=True)
+        (results[nbytes],) = _alternating(workers, (work,), 50 if nbytes < 1 << 20 else 7)
     return results
 
 

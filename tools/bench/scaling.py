@@ -13,6 +13,7 @@ from ...frontend.kvstore.distributed import DistributedKVStore
 from ...runtime.communicator import Alone, Communicator
 from .cluster_model import Bucket, Cluster, Link, Step, best, efficiency, step_seconds
 from .cluster_simulation import simulated_step
+from .link_check import USABLE, check_links
 from .training_mxnet import network
 
 _NETWORKS = (
@@ -25,9 +26,9 @@ _FORWARD = 1 / 3
 _WORKERS = (8, 64, 512, 4096)
 _NVLINK = Link(3e-6, 370e9)
 _NETS = {
-    "1 Gbit/s": Link(30e-6, 0.117e9),
-    "10 Gbit/s": Link(15e-6, 1.17e9),
-    "100 Gbit/s": Link(5e-6, 11.7e9),
+    "1 Gbit/s": Link(30e-6, USABLE * 0.125e9),
+    "10 Gbit/s": Link(15e-6, USABLE * 1.25e9),
+    "100 Gbit/s": Link(5e-6, USABLE * 12.5e9),
 }
 
 
@@ -39,6 +40,7 @@ def clusters(workers: int) -> dict[str, Cluster]:
 
 def measure_scaling(threads: int) -> int:
     """Print the tables."""
+    check_links()
     for title, name, shape, seconds in _NETWORKS:
         buckets = profiled(network(gluon, name), shape)
         step = Step(_FORWARD * seconds, (1 - _FORWARD) * seconds, buckets)
