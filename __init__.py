@@ -173,8 +173,8 @@ def __getattr__(name: str) -> Any:
     elif name == "__all__":
         return sorted(name for name in {*_ALIASES, *_MEMBERS, "runtime"} if not name.startswith("_"))
     else:
-        from .frontend.namespace.absent import attribute_error
         from .frontend.namespace.absent_modules import absent_module
+        from .frontend.namespace.attribute_error import attribute_error
 
         found = absent_module(__name__, name)
         if found is None:

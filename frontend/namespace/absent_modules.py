@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from .absent import attribute_error
+from .attribute_error import attribute_error
 from .borrowed import find_borrowed
 from .modules import ABSENT_MODULES
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ..tracebacks import api_boundary
-from .absent import attribute_error
+from .attribute_error import attribute_error
 from .borrowed_names import BORROWED, EXPORTED, LISTED, SOURCES
 from .modules import ABSENT_MODULES, MODULE_ALIASES
 from .public import PublicNames

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...ir.suggestions import see
 
-NOT_YET = "this part of MXNet is not in mxforge yet" + see("compatibility")
+_NOT_YET = "this part of MXNet is not in mxforge yet" + see("compatibility")
 _NUMPY = "it belongs to the implementation of MXNet's NumPy interface: use mx.np, mx.npx, mx.sym.np and mx.sym.npx"
 _C_INTERFACE = "it belongs to the interface between MXNet's Python and C code, which mxforge does not have"
 
@@ -23,7 +23,7 @@ _MODULES = {
     _C_INTERFACE: """_api_internal _ctypes _ctypes.ndarray _ctypes.space _ctypes.symbol _cy3 _ffi _ffi._ctypes
     _ffi._ctypes.function _ffi._ctypes.object _ffi._ctypes.types _ffi._cy3 _ffi.base _ffi.function _ffi.node_generic
     _ffi.object _ffi.runtime_ctypes _global_var api cython space tvmop""",
-    NOT_YET: "contrib.quantization contrib.tensorrt",
+    _NOT_YET: "contrib.quantization contrib.tensorrt",
     _ONNX_IMPORT: """contrib.onnx.onnx2mx contrib.onnx.onnx2mx._import_helper contrib.onnx.onnx2mx._op_translations
     contrib.onnx.onnx2mx._translation_utils contrib.onnx.onnx2mx.import_model contrib.onnx.onnx2mx.import_onnx
     contrib.onnx.onnx2mx.import_to_gluon""",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as _onp
 
-from ..namespace.absent import attribute_error
+from ..namespace.attribute_error import attribute_error
 from ..ndarray.numpy_array import ndarray
 from .creation import (
     arange,

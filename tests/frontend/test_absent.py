@@ -1,23 +1,9 @@
-"""Absent parts of MXNet raise with the reason, and the list of absent parts is current."""
+"""Unknown names raise, and absent modules raise with the reason when they are used."""
 
 from __future__ import annotations
 
-import re
-from functools import reduce
-
 import mxforge as mx
 import pytest
-from mxforge.frontend.namespace.absent import ABSENT
-
-
-@pytest.mark.parametrize("module", ABSENT)
-def test_absent_parts_raise_with_the_reason(module: str) -> None:
-    place = reduce(getattr, filter(None, module.split(".")), mx)
-    path = re.escape(".".join(filter(None, ("mxforge", module))))
-    for name in ABSENT[module].split():
-        assert not hasattr(place, name)
-        with pytest.raises(AttributeError, match=f"'{path}' has no attribute '{name}': this part of MXNet is not in"):
-            getattr(place, name)
 
 
 def test_other_names_are_unknown() -> None:

@@ -1,16 +1,8 @@
-"""The names of MXNet that mxforge does not implement, and the error for an access to one."""
+"""The error for an access to a name that a module does not have."""
 
 from __future__ import annotations
 
-from .modules import ABSENT_MODULES, NOT_YET
-
-ABSENT = {
-    "gluon": "",
-    "gluon.contrib": "",
-    "io": "",
-    "numpy": "",
-}
-"""Names that are not implemented, by the path of MXNet's module below the root."""
+from .modules import ABSENT_MODULES
 
 
 def attribute_error(root: str, module: str, name: str) -> AttributeError:
@@ -19,6 +11,4 @@ def attribute_error(root: str, module: str, name: str) -> AttributeError:
     text = f"module {full_name!r} has no attribute {name!r}"
     if module in ABSENT_MODULES:
         text += f": {ABSENT_MODULES[module]}"
-    elif name in ABSENT.get(module, "").split():
-        text += f": {NOT_YET}"
     return AttributeError(text, name=name)
