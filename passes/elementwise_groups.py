@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.dialects.core import Broadcast, Cast, Constant, Pointwise, Reshape, Slice
+from ..ir.dialects.core import Broadcast, Cast, Constant, Pad, Pointwise, Reshape, Slice
 from ..ir.graph import Node
 from ..ir.symbolic import known_same
 from ..ir.types import Shape
@@ -47,7 +47,7 @@ def is_elementwise(group: Group, space: Shape) -> bool:
     results = [v.type for n in group.nodes for v in n.outputs]
     if any(t.layout is not None or not known_same(t.shape, space) for t in results):
         return False
-    return all(isinstance(n.op, Pointwise | Cast | Slice) and _reads_elements(n) for n in group.nodes)
+    return all(isinstance(n.op, Pointwise | Cast | Slice | Pad) and _reads_elements(n) for n in group.nodes)
 
 
 def _reads_elements(node: Node) -> bool:

@@ -10,6 +10,7 @@ from ..ir.dialects.core import (
     ConvWeightGradient,
     Dot,
     Gather,
+    Pad,
     Pointwise,
     Relayout,
     Reverse,
@@ -72,6 +73,7 @@ def _joined(graph: Graph, target: Capabilities) -> _Fuser:
     fuser.join_behind()
     fuser.absorb_prologues()
     join_elementwise(fuser.groups)
+    fuser.absorb_shifts()
     join_parts(fuser.groups, target)
     fuser.absorb_moves_of_weights()
     return fuser
@@ -210,6 +212,22 @@ class _Fuser:
                 return same_space and simple
             case _:
                 return False
+
+    def absorb_shifts(self) -> None:
+        """Merge what shifts elements along an axis into the pointwise group whose nodes alone read it. Before such
+        groups were joined, each of these nodes was in another one."""
+        for node in reversed(self.flow.producers):
+            before = self.groups.of[node]
+            if len(before.nodes) > 1 or not isinstance(node.op, Pad | Slice) or node in self.flow.leaving:
+                continue
+            readers = self.flow.readers[node]
+            if len(before.readers) != 1 or not all(
+                _same_space(node, r) and self._reads_directly(r, node) for r in readers
+            ):
+                continue
+            (own,) = before.readers
+            if own.kind is Kind.POINTWISE and not self.groups.closes_cycle(before, own):
+                self.groups.merge(before, own)
 
     def copied_nodes(self) -> set[Node]:
         """The nodes of pointwise groups that all their readers compute again: rows of the same space, which then read

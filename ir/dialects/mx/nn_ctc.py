@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -138,9 +140,11 @@ class CTCLoss(Operator):
         emissions = b.transpose(b.gather(scores, b.expand_dims(states, 2), (1,), 1), (2, 0, 1))  # (T, B, states)
         places = b.iota(shape, DType.I32, 1)
         start = b.select(b.eq(places, 0), b.full(shape, 0, data.type.dtype), b.full(shape, _LOG_ZERO, data.type.dtype))
-        times = b.iota((data.type.shape[0],), DType.I32, 0)
-        body = _step(start.type)
-        (end,) = b.scan(body, [start], [emissions, times], [skips, steps], data.type.shape[0])
+        scanned, body = [emissions], _step(start.type, self.use_data_lengths)
+        if self.use_data_lengths:
+            space = data.type.shape[:2]
+            scanned.append(b.lt(b.iota(space, DType.I32, 0), b.broadcast(steps, space, (1,))))
+        (end,) = b.scan(body, [start], scanned, [skips], data.type.shape[0])
         last = b.broadcast(b.mul(letters, 2), shape, (0,))
         final = b.or_(b.eq(places, last), b.eq(places, b.sub(last, 1)))
         loss = b.neg(_log_sum(b, b.select(final, end, b.full_like(end, _LOG_ZERO))))
@@ -178,22 +182,30 @@ def _valid(b: MxBuilder, data: Value, steps: Value) -> Value:
     return b.select(b.lt(times, b.broadcast(steps, data.type.shape, (1,))), data, b.full_like(data, 0))
 
 
-def _step(state: TensorType) -> Graph:
-    """One step: each state is reached from itself, from the previous state, or by a skip."""
+def _step(state: TensorType, ends: bool) -> Graph:
+    """One step: each state is reached from itself, from the previous state, or by a skip. With `ends`, sequences that
+    ended keep their states."""
     b = MxBuilder("ctc")
-    before, emissions, time = b.input(state), b.input(state), b.input(TensorType((), DType.I32))
-    skips, steps = b.input(TensorType(state.shape, DType.BOOL)), b.input(TensorType(state.shape[:1], DType.I32))
+    before, emissions = b.input(state), b.input(state)
+    runs = b.input(TensorType(state.shape[:1], DType.BOOL)) if ends else None
+    skips = b.input(TensorType(state.shape, DType.BOOL))
     skipped = b.select(skips, _shifted(b, before, 2, _LOG_ZERO), b.full_like(before, _LOG_ZERO))
-    ways = b.concat([b.expand_dims(v, 2) for v in (before, _shifted(b, before, 1, _LOG_ZERO), skipped)], 2)
-    after = b.maximum(b.add(_log_sum(b, ways), emissions), _LOG_ZERO)
-    runs = b.lt(b.broadcast(time, steps.type.shape, ()), steps)
-    return b.build([b.select(b.broadcast(runs, state.shape, (0,)), after, before)])
+    ways = (before, _shifted(b, before, 1, _LOG_ZERO), skipped)
+    after = b.maximum(b.add(_log_of_sum(b, ways), emissions), _LOG_ZERO)
+    return b.build([after if runs is None else b.select(b.broadcast(runs, state.shape, (0,)), after, before)])
 
 
 def _shifted(b: MxBuilder, x: Value, by: int, fill: float) -> Value:
     """x moved up along the last axis, `fill` in front."""
     by = min(by, x.type.shape[1])
     return b.pad(x, b.constant(fill, x.type.dtype), (0, by), (0, -by))
+
+
+def _log_of_sum(b: MxBuilder, values: Sequence[Value]) -> Value:
+    """The logarithm of the sum of the exponentials of several values. The largest of them, which is subtracted from all
+    for the range, has no influence on the gradient."""
+    most = b.stop_gradient(reduce(b.maximum, values))
+    return b.add(b.log(reduce(b.add, [b.exp(b.sub(v, most)) for v in values])), most)
 
 
 def _log_sum(b: MxBuilder, x: Value) -> Value:
