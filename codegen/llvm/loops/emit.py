@@ -142,8 +142,30 @@ class _Emitter(RowEmitter):
                 rest = f.udiv(rest, extent)
         with ExitStack() as stack:
             for axis in s.loops:
-                point[axis] = stack.enter_context(f.loop(0, self.nest.known_extent(axis)))
-            self._vector_axis(point, low)
+                if axis != s.transposed:
+                    point[axis] = stack.enter_context(f.loop(0, self.nest.known_extent(axis)))
+            if s.transposed:
+                self._tiles(point, low)
+            else:
+                self._vector_axis(point, low)
+
+    def _tiles(self, point: Point, low: Operand) -> None:
+        """The tiles of a unit of known extents, and what they leave at the ends of both axes."""
+        f, s = self.f, self.s
+        lanes, extent, width = s.lanes, self.nest.known_extent(s.transposed), self.nest.known_extent(s.vector)
+        tiled = extent - extent % lanes
+        even = width % lanes == 0 and (not s.is_split or s.block % lanes == 0)
+        high: Operand = f.smin(f.add(low, s.block), width) if s.is_split else width
+        end = high - high % lanes if isinstance(high, int) else f.sub(high, f.urem(f.sub(high, low), lanes))
+        with f.loop(0, tiled, lanes) as first:
+            TransposedTiles(self).emit_whole({**point, s.transposed: first}, low, end)
+            if not even:
+                with f.loop(first, f.add(first, lanes)) as row:
+                    at = {**point, s.transposed: row}
+                    self._vectors(end, high, False, lambda i, mask: self.rows([{**at, s.vector: i}], mask))
+        if tiled < extent:
+            with f.loop(tiled, extent) as row:
+                self._vector_axis({**point, s.transposed: row}, low)
 
     def _general_units(self, begin: Value, end: Value) -> None:
         """The units of a nest with run-time extents. A vector axis shorter than a vector has one mask for all units."""

@@ -37,6 +37,12 @@ class TransposedTiles:
             self._part_of_tile({**point, s.vector: at}, high)
         self.eval.transposed = {}
 
+    def emit_whole(self, point: Point, low: Operand, high: Operand) -> None:
+        """Emit the whole tiles from `point` on along the transposed axis, at whole vectors in [low, high)."""
+        with self.f.loop(low, high, self.s.lanes) as at:
+            self._whole_tile({**point, self.s.vector: at})
+        self.eval.transposed = {}
+
     def _whole_tile(self, point: Point) -> None:
         s = self.s
         transposed = {key: self._transposed(key, point, None, None) for key in self.keys}

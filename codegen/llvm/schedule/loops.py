@@ -34,6 +34,7 @@ SHUFFLED = (2, -1)
 
 _UNIT_ELEMENTS = 2048  # minimum elements of the vector axis in one unit of parallel work
 _GENERAL_BLOCK = 4096  # elements of a vector axis with a run-time extent in one unit
+_TILED_OPERATIONS = 8  # of each element of a tile that is transposed in registers
 _TRANSPOSED_BLOCK = 1024  # the same, if operands are transposed
 _GENERAL_ROWS = 16  # vectors of such an axis in one unit, if other axes are reduced
 _FEW_ACCESSES = 3
@@ -98,22 +99,29 @@ def schedule_nest(
     c = choice or choose_loops(nest, dtypes, target, by_rows)
     vector = nest.axes[c.vector].name if c.vector >= 0 else ""
     parallel, reductions = _around(nest, vector)
-    units = parallel[: c.shared]
+    transposed = "" if by_rows else _tiled_axis(nest, vector)
+    shared, grain = c.shared, c.grain
+    if transposed:  # the innermost loop of a unit
+        grain = max(1, grain // (nest.known_extent(transposed) if transposed in parallel[:shared] else 1))
+        shared -= transposed in parallel[:shared]
+        parallel = [*(a for a in parallel if a != transposed), transposed]
+    units = parallel[:shared]
     width = nest.known_extent(vector) if vector and vector not in reductions else 1
     blocks = -(-width // c.block) if c.block else 1
     return LoopSchedule(
         lanes=lanes,
         vector=vector,
         units=tuple(units),
-        loops=tuple(parallel[c.shared :]),
+        loops=tuple(parallel[shared:]),
         reductions=tuple(reductions),
         blocks=blocks,
         block=c.block or max(1, width),
         count=_product(nest, units) * blocks,
-        grain=c.grain,
+        grain=grain,
         unroll=c.unroll,
         interleave=c.interleave,
         rows=rows_together(nest, vector, c.block or width, _product(nest, reductions)) if c.interleave > 1 else 1,
+        transposed=transposed,
         **_weaving(nest, vector),
     )
 
@@ -285,6 +293,13 @@ def schedule_general(
         narrow=light,
         **_weaving(nest, vector),
     )
+
+
+def _tiled_axis(nest: Nest, vector: str) -> str:
+    """The transposed axis of a nest of known extents whose body is repeated for each row of a tile: it is short."""
+    if not vector or nest.guard is not None or woven_axis(nest, vector):
+        return ""
+    return transposed_axis(nest, vector) if is_light(nest) and len(operations(nest)) <= _TILED_OPERATIONS else ""
 
 
 def transposed_axis(nest: Nest, vector: str) -> str:
