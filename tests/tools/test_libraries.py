@@ -142,6 +142,9 @@ def test_wrong_options(library: Library) -> None:
     ):
         assert library.create(ctypes.byref(options)) is None
         assert text in library.error()
+    model = Model(library)
+    assert library.error(model.context) == "", "the last call did not fail"
+    model.close()
 
 
 def test_null_everywhere(library: Library) -> None:

@@ -300,6 +300,7 @@ mxf_context *model_create(const mxf_options *options)
 {
     static const mxf_options defaults = MXF_OPTIONS;
     options = options != NULL ? options : &defaults;
+    refuse(NULL);
     const char *problem = invalid_options(options);
     if (problem != NULL) {
         refuse(problem);
