@@ -65,6 +65,22 @@ def test_sizes_are_computed_with_floats_and_comparisons(tmp_path: Path) -> None:
     check(tmp_path, [*half, *wide], (2, 5), (3, 7), (4, 8), (5, 9), (1, 3), **arrays)
 
 
+def test_constants_get_unknown_extents(tmp_path: Path) -> None:
+    """A number in the shape of `x`, as `export_model` writes that of gelu, and ones that are reshaped by an extent."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Expand", ["half", "s"], ["halves"]),
+        node("Mul", ["x", "halves"], ["a"]),
+        node("Gather", ["s", "zero"], ["n"], axis=0),
+        node("Expand", ["row", "n"], ["ones"]),
+        node("Concat", ["n", "one"], ["column"], axis=0),
+        node("Reshape", ["ones", "column"], ["b"]),
+        node("Add", ["a", "b"], ["y"]),
+    ]
+    arrays = {"half": np.array([[0.5]], np.float32), "row": np.ones((1,), np.float32)}
+    check(tmp_path, nodes, (2, 5), (3, 7), (4, 8), (1, 3), **arrays)
+
+
 def test_sequences_of_known_length(tmp_path: Path) -> None:
     nodes = [
         node("SplitToSequence", ["x", "parts"], ["p"], axis=1),

@@ -18,7 +18,7 @@ from ....ir.graph import Graph, GraphError, Value
 from ....ir.types import DType, TensorType
 from ..writer import onnx_library, onnx_type
 from . import rules
-from .known import FOLDED
+from .known import FOLDED, SHAPED
 from .node import Defined, Known, OnnxNode, TensorSequence, TooLarge, Unsupported, listed
 from .tensors import array_of, attributes_of, constant
 
@@ -149,8 +149,10 @@ class GraphReader:
             return None
         arrays = [self.known[name] for name in node.names if name]
         if any(a.dtype == object for a in arrays):
-            computed = FOLDED.get(proto.op_type)
-            return None if computed is None else [computed(node)]
+            computed, shape = FOLDED.get(proto.op_type), SHAPED.get(proto.op_type)
+            if computed is None or (shape is not None and node.known(shape).dtype == object):
+                return None
+            return [computed(node)]
         if sum(a.size for a in arrays) > _FOLDED_ELEMENTS or any(a.dtype.name == "bfloat16" for a in arrays):
             return None
         inner = GraphReader(CoreBuilder("known"), self.opset, self.functions, self.depth, self.left)

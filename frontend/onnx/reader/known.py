@@ -107,3 +107,7 @@ FOLDED: dict[str, Callable[[OnnxNode], Known]] = {
     "Where": _each(lambda condition, a, b: a if condition else b),
 }
 """Comparisons of symbolic numbers are guards: what a graph computes is right for the extents for which they hold."""
+
+SHAPED = {"Expand": 1, "Reshape": 1}
+"""The operand that is the shape of the result. Arrays of numbers have no symbolic extents: with such a shape the
+operator is part of the graph."""
