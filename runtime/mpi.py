@@ -320,6 +320,8 @@ class _Ends:
         return self._ended
 
     def _send(self) -> None:
+        if self._mpi.Is_finalized():  # by the program itself
+            return
         own = self.group.rank
         sent = [self.group.Isend(np.empty(0, np.uint8), dest=k) for k in range(self.group.size) if k != own]
         for request in sent:
