@@ -130,3 +130,30 @@ def test_imresize_and_resize_agree(golden: Golden, with_opencv: bool, monkeypatc
     limit = 1e-6 * np.abs(pixels).max() if pixels.dtype == np.float32 else 0
     np.testing.assert_allclose(one, other, 0, limit)
     np.testing.assert_allclose(other, expected, 0, limit)
+
+
+def _of_two_taps(x: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """Bytes interpolated as OpenCV does: weights are multiples of 2 ^ -11, sums of columns have 16 bits."""
+
+    def taps(old: int, new: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        at = ((np.arange(new) + 0.5) * (1 / (new / old)) - 0.5).astype(np.float32)
+        first = np.floor(at).astype(np.int64)
+        weights = [np.rint(part * np.float32(2048)).astype(np.int64) for part in (1 - (at - first), at - first)]
+        return np.clip([first, first + 1], 0, old - 1), *weights
+
+    places, a, b = taps(x.shape[1], columns)
+    left, right = places
+    wide = x.astype(np.int64)
+    across = wide[:, left] * a[:, None] + wide[:, right] * b[:, None] >> 4
+    places, a, b = taps(x.shape[0], rows)
+    above, below = places
+    upper, lower = (across[k] * w[:, None, None] >> 16 for k, w in ((above, a), (below, b)))
+    return (upper + lower + 2 >> 2).astype(np.uint8)
+
+
+@pytest.mark.parametrize("size", [(12, 15), (24, 30), (48, 60), (13, 60), (31, 17)])
+def test_bytes_are_resized_in_integers(size: tuple[int, int]) -> None:
+    """Halves have a form of their own: averages of four bytes."""
+    x = np.random.default_rng(0).choice(np.array([0, 1, 254, 255, 77], np.uint8), (24, 30, 3))
+    resized = image.resize(mx.nd.array(x, dtype="uint8"), size[::-1], interp=1).asnumpy()
+    np.testing.assert_array_equal(resized, _of_two_taps(x, *size))

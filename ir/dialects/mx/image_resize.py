@@ -7,6 +7,7 @@ summed in integers, except for area interpolation with non-integer factors.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from math import ceil, floor, prod
 from typing import TYPE_CHECKING
 
@@ -110,6 +111,8 @@ def resize(b: MxBuilder, x: Value, axes: tuple[int, int], size: tuple[int, int],
     if interp == 0:
         return b.take(b.take(x, b.constant(rows[0][0]), axes[0]), b.constant(columns[0][0]), axes[1])
     if x.type.dtype is DType.U8:
+        if interp == 1 and old == (2 * size[0], 2 * size[1]):
+            return _average_bytes(b, x, axes, (2, 2))
         if interp == 1:
             rows = _linear_rows(old[0], size[0])
         if interp == 1 or find is _growing:
@@ -117,7 +120,7 @@ def resize(b: MxBuilder, x: Value, axes: tuple[int, int], size: tuple[int, int],
         if interp in (2, 4):
             return _blend_bytes(b, x, axes, rows, columns)
         if old[0] % size[0] == old[1] % size[1] == 0:
-            return _average_bytes(b, x, axes, rows, columns)
+            return _average_bytes(b, x, axes, (old[0] // size[0], old[1] // size[1]))
     wide = b.cast(x, DType.F64 if x.type.dtype is DType.F64 else DType.F32)
     resized = blend(b, blend(b, wide, axes[1], columns), axes[0], rows)
     return b.cast(resized, x.type.dtype) if x.type.dtype.is_float else _bounded(b, b.rint(resized), x.type.dtype)
@@ -155,25 +158,42 @@ def _in_eights(b: MxBuilder, blended: Value, wide: Value, axes: tuple[int, int],
     return b.select(mask, sums, blended)
 
 
-def _average_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:
-    """Averages of whole blocks of 8-bit images; halves are rounded up for 2 x 2 blocks, and to even for others."""
-    ones = [(positions, (weights > 0).astype(np.int64)) for positions, weights in (rows, columns)]
-    total = blend(b, blend(b, b.cast(x, DType.I32), axes[1], ones[1]), axes[0], ones[0])
-    size = [int(weights[:, 0].sum()) for _, weights in ones]
-    if size == [2, 2]:
+def _average_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], block: tuple[int, int]) -> Value:
+    """Averages of whole blocks of 8-bit images; halves are rounded up for 2 x 2 blocks, and to even for others. Rows
+    are added first: their elements are next to each other."""
+    count = block[0] * block[1]
+    narrow = DType.I16 if 255 * count < 1 << 15 else DType.I32
+    total = x
+    for axis, step in zip(axes, block, strict=True):
+        parts = [b.cast(_every(b, total, axis, first, step), narrow) for first in range(step)]
+        total = reduce(b.add, parts)
+    if block == (2, 2):
         return b.cast(b.shift_right(b.add(total, 2), 2), DType.U8)
-    scale = float(np.float32(1) / np.float32(size[0] * size[1]))
+    scale = float(np.float32(1) / np.float32(count))
     return _bounded(b, b.rint(b.mul(b.cast(total, DType.F32), scale)), DType.U8)
 
 
+def _every(b: MxBuilder, x: Value, axis: int, first: int, step: int) -> Value:
+    """Every element of an axis whose position divided by `step` has the rest `first`."""
+    shape = x.type.shape
+    start, steps = [0] * len(shape), [1] * len(shape)
+    start[axis], steps[axis] = first, step
+    return b.slice(x, start, shape, steps)
+
+
 def _blend_two_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:
-    """Like `_blend_bytes` for two taps; OpenCV truncates digits before it adds them."""
-    wide = blend(b, b.cast(x, DType.I32), axes[1], _fixed(columns))
-    total: Value | None = None
-    for positions, weights in zip(*_fixed(rows), strict=True):
-        part = b.shift_right(b.take(wide, b.constant(positions), axes[0]), 4)
-        scale = b.broadcast_along(b.constant(weights, DType.I32), part.type.shape, axes[0])
-        product = b.shift_right(b.mul(part, scale), 16)
-        total = product if total is None else b.add(total, product)
-    assert total is not None
-    return b.cast(b.shift_right(b.add(total, 2), 2), DType.U8)
+    """Like `_blend_bytes` for two taps; OpenCV truncates digits before it adds them, so that sums of columns have 16
+    bits."""
+    half = b.cast(b.shift_right(reduce(b.add, _weighted(b, x, axes[1], _fixed(columns))), 4), DType.I16)
+    parts = [b.shift_right(part, 16) for part in _weighted(b, half, axes[0], _fixed(rows))]
+    return b.cast(b.shift_right(b.add(reduce(b.add, parts), 2), 2), DType.U8)
+
+
+def _weighted(b: MxBuilder, x: Value, axis: int, taps: Taps) -> list[Value]:
+    """The products that taps along an axis sum, as I32. Elements are widened after they are taken, so that fewer bytes
+    are moved."""
+    products: list[Value] = []
+    for positions, weights in zip(*taps, strict=True):
+        part = b.cast(b.take(x, b.constant(positions), axis), DType.I32)
+        products.append(b.mul(part, b.broadcast_along(b.constant(weights, DType.I32), part.type.shape, axis)))
+    return products
