@@ -6,12 +6,13 @@ a rule, or whose rule returns None, is lowered to core primitives.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...ir.graph import Node
+from ...ir.symbolic import is_symbolic
 from ...ir.types import DType
 from .writer import Writer, onnx_type
 
@@ -140,14 +141,28 @@ def _pooling(w: Writer, node: Node, op: Any) -> str | None:
     op_type = "MaxPool" if op.pool_type == "max" else "AveragePool"
     if op.global_pool:
         return w.op(f"Global{op_type}", *_inputs(w, node), hint=node.name)
-    if op.pooling_convention != "valid":
+    if op.pooling_convention != "valid" and op.pool_type == "avg":
         return None  # ONNX counts elements of windows beyond the padding differently
     rank = len(op.kernel)
-    pad = list(op.pad or (0,) * rank)
-    attributes: dict[str, Any] = {"strides": list(op.stride or (1,) * rank), "pads": pad * 2}
+    pad, strides = list(op.pad or (0,) * rank), list(op.stride or (1,) * rank)
+    ends = pad if op.pooling_convention == "valid" else _end_padding(node, op.kernel, strides, pad)
+    if ends is None:
+        return None
+    attributes: dict[str, Any] = {"strides": strides, "pads": pad + ends}
     if op_type == "AveragePool":
         attributes["count_include_pad"] = int(op.count_include_pad is not False)
     return w.op(op_type, *_inputs(w, node), hint=node.name, kernel_shape=list(op.kernel), **attributes)
+
+
+def _end_padding(node: Node, kernel: Sequence[int], strides: Sequence[int], pad: Sequence[int]) -> list[int] | None:
+    """What follows each axis for the last window to end in it. None if an extent is unknown, or if a window would have
+    padding alone, which ONNX forbids."""
+    before, after = (v.type.shape[2:] for v in (node.inputs[0], node.outputs[0]))
+    if any(map(is_symbolic, (*before, *after))):
+        return None
+    sizes = zip(before, after, kernel, strides, pad, strict=True)
+    ends = [max(0, (out - 1) * stride + taps - n - low) for n, out, taps, stride, low in sizes]
+    return ends if all(end < taps for end, taps in zip(ends, kernel, strict=True)) else None
 
 
 @rule("softmax", "log_softmax", "SoftmaxActivation", "SoftmaxOutput")

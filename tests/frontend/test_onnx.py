@@ -91,6 +91,23 @@ def test_a_model_is_written_by_the_names_of_onnx(tmp_path: Path) -> None:
     np.testing.assert_allclose(run(model, {"data": x.asnumpy()})[0], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_windows_that_end_beyond_the_data_are_padded() -> None:
+    """One MaxPool for MXNet's convention "full", unless a window would have padding alone."""
+    x = np.random.RandomState(0).rand(2, 3, 8, 9).astype("f")
+    for kernel, stride, pad, kinds in (
+        (3, 2, 0, ["MaxPool"]),
+        (3, 2, 1, ["MaxPool"]),
+        (2, 3, 1, ["Reshape", "MaxPool"]),
+    ):
+        sizes: dict[str, Any] = {"kernel": (kernel, kernel), "stride": (stride, stride), "pad": (pad, pad)}
+        pool = mx.sym.Pooling(mx.sym.var("x"), pool_type="max", pooling_convention="full", **sizes)
+        model = export_symbol(pool, {}, {"x": TensorType(x.shape, DType.F32)}).proto()
+        expected = mx.nd.Pooling(mx.nd.array(x), pool_type="max", pooling_convention="full", **sizes).asnumpy()
+        np.testing.assert_array_equal(run(model, {"x": x})[0], expected)
+        found = [node.op_type for node in model.graph.node]
+        assert [kind for kind in found if kind in ("Reshape", "MaxPool")][: len(kinds)] == kinds, found
+
+
 def test_outputs_have_different_names() -> None:
     x = mx.sym.var("x")
     a = mx.sym.exp(x, name="a")
