@@ -18,6 +18,7 @@ SAMPLE = {
     "constantofshape": 3,
     "conv": 6,
     "convtranspose": 8,
+    "deformconv": 4,
     "depthtospace": 2,
     "dequantizelinear": 4,
     "einsum": 5,

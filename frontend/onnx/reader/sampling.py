@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
+from math import prod
+
+import numpy as np
 
 from ....ir.dialects.core.builder import CoreBuilder
 from ....ir.graph import Value
 from ....ir.types import DType
 from .node import OnnxNode, Unsupported, rule
+from .windows import pads_of, with_bias
 
 Weights = Callable[[CoreBuilder, Value], list[Value]]
 
@@ -70,6 +74,36 @@ def grid_sample(n: OnnxNode) -> Value:
         listed = weights(b, b.sub(c, low))
         choices.append([(b.add(low, float(first + i)), w) for i, w in enumerate(listed)])
     return _sum(b, x, choices, padding, aligned)
+
+
+@rule("DeformConv")
+def deformable_convolution(n: OnnxNode) -> Value:
+    """A 1x1 convolution of samples: each element of each window is read at its place plus an offset."""
+    x, w, offset, b = n[0], n[1], n[2], n.b
+    if x.type.rank != 4:
+        raise Unsupported(f"windows of {x.type.rank - 2} axes are not supported")
+    (batch, channels, *extents), kernel, out = x.type.shape, w.type.shape[2:], offset.type.shape[2:]
+    strides, dilations, pads = pads_of(n, extents, kernel)
+    groups, taps, places = n.attr("offset_group", 1), prod(kernel), prod(out)
+    images = b.reshape(x, (batch * groups, channels // groups, *extents))
+    moves = b.reshape(offset, (batch * groups, taps, 2, places))
+    choices = []
+    for i in range(2):
+        steps = np.indices(kernel)[i].reshape(-1, 1) * dilations[i] + np.indices(out)[i].reshape(1, -1) * strides[i]
+        regular = b.constant(steps - pads[i][0], x.type.dtype)
+        move = b.squeeze(b.slice_axis(moves, 2, i, i + 1), (2,))
+        at = b.add(move, b.broadcast(regular, move.type.shape, (1, 2)))
+        low = b.floor(at)
+        choices.append([(low, b.sub(1, b.sub(at, low))), (b.add(low, 1.0), b.sub(at, low))])
+    samples = _sum(b, images, choices, "zeros", True)
+    mask = n.get(4)
+    if mask is not None:
+        mask = b.reshape(mask, (batch * groups, taps, places))
+        samples = b.mul(samples, b.broadcast(mask, samples.type.shape, (0, 2, 3)))
+    columns = b.reshape(samples, (batch, channels * taps, *out))
+    filters = b.reshape(w, (w.type.shape[0], w.type.shape[1] * taps, 1, 1))
+    plain = b.conv(columns, filters, [1, 1], [(0, 0), (0, 0)], None, [1, 1], n.attr("group", 1))
+    return with_bias(n, plain, 3)
 
 
 def _inside(b: CoreBuilder, c: Value, extent: int, padding: str, aligned: bool) -> Value:

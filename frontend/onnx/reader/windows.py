@@ -219,6 +219,6 @@ def col2im(n: OnnxNode) -> Value:
     return b.reshape(b.transpose(filled, (1, 0)), (batch, channels, *image))
 
 
-@rule("DeformConv", "ImageDecoder", "TfIdfVectorizer", "StringNormalizer")
+@rule("ImageDecoder", "TfIdfVectorizer", "StringNormalizer")
 def refused(n: OnnxNode) -> Value:
     raise Unsupported("the operator is not supported")
