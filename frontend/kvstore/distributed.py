@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from hashlib import blake2b
+from math import prod
 from operator import add
 from typing import Any, NoReturn
 
@@ -31,6 +32,8 @@ from .store import KVStore, grouped
 Array = np.ndarray[Any, Any]
 BETWEEN_GPUS = ("nccl", "dist_device_sync", "dist_sync_device")
 """Kinds that sum arrays of GPUs by NCCL. The first one requires it; others sum in the host's memory without it."""
+_MOST_KEPT = 1 << 30
+"""Bytes for the sums of pushes of other keys than the last ones."""
 _NONE = object()
 """No more batches."""
 
@@ -49,7 +52,7 @@ class DistributedKVStore(KVStore):
             raise MXNetError(f"kvstore {handle!r}: {error}") from error
         self._gpus = GpuGroups(self._workers, handle == "nccl") if handle in BETWEEN_GPUS else None
         self._overlapped: OverlappedSums | None = None
-        self._plans: Cache[Any, _Plan] = Cache("keys of stores", 64)
+        self._plans: Cache[Any, _Plan] = Cache("keys of stores", 64, lambda plan: plan.kept_bytes, _MOST_KEPT)
         self._summed: Sequence[Bucket] = ()
         self._repeated: RepeatedCall | None = None
         finality.is_wanted = finality.is_wanted or self._workers.size > 1
@@ -264,6 +267,9 @@ class _Plan:
         self.number = int.from_bytes(blake2b(self.text, digest_size=7).digest())
         self.sparse_keys = [k for k, stype, _, _ in arrays if stype != "default"]
         self._buckets: list[Bucket] = []
+        sizes = [prod(shape) * np.dtype(dtype).itemsize for _, stype, shape, dtype in arrays if stype == "default"]
+        self.kept_bytes = 2 * sum(sizes) if len(sizes) > 1 else 0
+        """Bytes of the memory that is kept for sums, at most."""
 
     def buckets(self, arrays: Mapping[Key, NDArray]) -> list[Bucket]:
         """The buckets of dense arrays. Those of several keys keep their memory for the next time."""

@@ -7,6 +7,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+from mxforge.frontend.kvstore import distributed
 from mxforge.frontend.kvstore.distributed import DistributedKVStore
 from worker_threads import workers
 
@@ -145,3 +146,17 @@ def test_sums_do_not_change_later() -> None:
         np.testing.assert_array_equal(store.sums([nd.ones((2,))])[0].asnumpy(), [2, 2])
 
     assert workers(work, 2) == [None, None]
+
+
+def test_memory_for_many_sets_of_keys_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "_MOST_KEPT", 1000)
+
+    def work(store: DistributedKVStore) -> int:
+        keys = list(range(12))
+        store.init(keys, [nd.ones((10,)) for _ in keys])
+        for first in range(10):
+            store.push(keys[first : first + 3], [nd.ones((10,))] * 3)
+        return sum(bool(plan._buckets) for plan in (*store._plans.recent.values(), *store._plans._older.values()))
+
+    for count in workers(work, 2):
+        assert 1 <= count <= 6
