@@ -32,6 +32,9 @@ from ..ir.symbolic import concrete, deferred, is_symbolic
 from .eliminate import EliminateDeadCode
 from .manager import Context, Pass
 
+SLICES = "slices of the batch"
+"""The name of the loop over slices."""
+
 
 @dataclass(frozen=True)
 class SliceBatch(Pass):
@@ -57,6 +60,12 @@ class SliceBatch(Pass):
         divisors = () if is_symbolic(batch) else [n for n in range(1, batch) if batch % n == 0]
         count = max([n for n in divisors if n * part.row_bytes <= limit], default=1)
         return EliminateDeadCode().run(_sliced(graph, part, batch, count), context)
+
+
+def rows_of_slices(graph: Graph) -> int | None:
+    """The rows of a slice in a graph that this pass changed; None if it did not."""
+    loop = next((node for node in graph.nodes if isinstance(node.op, Scan) and node.name == SLICES), None)
+    return None if loop is None else loop.inputs[0].type.shape[1]
 
 
 def _batch_of(graph: Graph) -> int | None:
@@ -201,7 +210,7 @@ def _sliced(graph: Graph, part: _Part, batch: int, count: int) -> Graph:
     slices = [b.reshape(v, (batch // count, count, *v.type.shape[1:])) for v in part.data]
     body = _body(graph.name, part, invariants, scalars, batch, count)
     scan = Scan(body, batch // count, 0, len(slices))
-    stacked = b.add_node(scan, *slices, *(new[v] for v in invariants))
+    stacked = b.add_node(scan, *slices, *(new[v] for v in invariants), name=SLICES)
     new[part.result] = b.reshape(stacked, part.result.type.shape)
     repeat(b, [node for node in outside if node in after], new)
     return b.build([new[v] for v in graph.outputs])

@@ -14,7 +14,8 @@ from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.target import REFERENCE
 from mxforge.passes.manager import Context, Options
-from mxforge.passes.slice_batch import SliceBatch
+from mxforge.passes.slice_batch import SliceBatch, rows_of_slices
+from mxforge.tools.slices import report_slices
 from rewriting import assert_same_values, tensor
 
 ROW_BYTES = 4 * (4 + 8) * 6 * 6
@@ -123,6 +124,15 @@ def test_values_that_the_rest_reads_too() -> None:
     first = conv(b, b.input(tensor(8, 4, 6, 6)))
     graph = b.build([conv(b, first), first])
     assert sliced(graph, 1) is graph
+
+
+def test_commands_name_the_slices(capsys: pytest.CaptureFixture[str]) -> None:
+    b = CoreBuilder()
+    graph = b.build([convs(b)])
+    for result in (graph, sliced(graph, 2)):
+        report_slices("tune", rows_of_slices(result))
+    text = "the convolutional layers run on 2 rows of the batch at a time, in a loop that is one launch: tune the model"
+    assert capsys.readouterr().err == f"mxforge: {text} with a batch of 2 for each of them\n"
 
 
 def test_training_is_not_sliced() -> None:

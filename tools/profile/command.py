@@ -27,6 +27,7 @@ from ..progress import Progress
 from ..schemas.common import Gpu, Machine
 from ..schemas.print_json import as_json
 from ..schemas.profile import Times
+from ..slices import report_slices
 from .files import as_csv, as_trace, report
 from .gpu import measure_gpu_peaks
 from .parallelism import parallelism
@@ -59,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
         progress.step(f"measuring {files.name}")
         seconds, runs = _measure(source.model, options.repeat)
     profile = _profile(source, seconds, runs, peaks)
+    report_slices("profile", source.slice_rows)
     rows = profile.layers if options.by == "layer" else profile.launches
     print(as_json("profile", report(profile)) if options.json else as_text(profile, rows, options.top))
     for path, content in _contents(options, profile, rows).items():

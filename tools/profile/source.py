@@ -12,6 +12,7 @@ from ...frontend.compiled import CompiledModel
 from ...frontend.context import Context, device_of
 from ...ir.lazy_dataclass import dataclass
 from ...ir.types import TensorType
+from ...passes.slice_batch import rows_of_slices
 from ...runtime.compile import kernel_store
 from ...runtime.devices import HOST
 from ...runtime.host.executable import Executable
@@ -29,13 +30,15 @@ WARMUP = 2
 @dataclass(frozen=True)
 class Source:
     """A model that can run, and what is known about its launches. `operators` are those of its layers by name, and
-    `missing` is the number of its parameters that are inputs because they have no values."""
+    `missing` is the number of its parameters that are inputs because they have no values. `slice_rows` are the rows of
+    a slice if layers run on slices of the batch."""
 
     model: CompiledModel
     executable: LoadedProgram[Any]
     regions: Sequence[Region]
     operators: Mapping[str, str]
     missing: int = 0
+    slice_rows: int | None = None
 
 
 def symbol_source(model: Model, types: Mapping[str, TensorType], target: CpuTarget) -> Source:
@@ -55,7 +58,8 @@ def _source(model: Model, types: Mapping[str, TensorType], compiled: Compilation
     executable = (HOST if context is None else device_of(context)).load(compiled.program)
     operators = {node.name: node.op for node in model.network.nodes if not node.is_variable}
     missing = sum(name not in model.parameters for name in parameter_names(model))
-    return Source(bind_executable(model, types, executable, context), executable, regions(compiled), operators, missing)
+    bound, rows = bind_executable(model, types, executable, context), rows_of_slices(compiled.graph)
+    return Source(bound, executable, regions(compiled), operators, missing, rows)
 
 
 def fixed_source(model: CompiledModel) -> Source:

@@ -17,6 +17,7 @@ from ..outputs import check_file
 from ..parameters import require_parameters
 from ..progress import Progress
 from ..schemas.print_json import as_json
+from ..slices import report_slices
 from .machines import GpuMachine, HostMachine, Machine
 from .report import as_text, report
 from .search import Found, search
@@ -50,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
         known = {key: schedule_of(entry) for key, entry in entries.items()}
         tuning = search(subject, known, options.time_limit, lambda text: progress.step(f"tuning {model.name}: {text}"))
         _store(tuning, machine, output, tables)
+    report_slices("tune", subject.slice_rows)
     if not tuning.climbs:
         raise ToolError(f"{model.name} has no kernel with a schedule: there is nothing to tune")
     print(as_json("tune", report(tuning, model.name, output)) if options.json else as_text(tuning, output))

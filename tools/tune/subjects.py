@@ -12,6 +12,7 @@ from ...frontend.dtypes import from_memory, to_memory
 from ...ir.graph import Graph
 from ...ir.types import DType, TensorType
 from ...passes.manager import Context, Options
+from ...passes.slice_batch import rows_of_slices
 from ...passes.training import backward_graph, training_graphs
 from ...runtime.storage import Storage
 from ..errors import ToolError
@@ -51,7 +52,10 @@ def _values(machine: Machine, result: Storage, type: TensorType) -> np.ndarray:
 
 
 class Subject(ABC):
-    """A model with inputs of one shape, which is compiled for `machine` and run again and again."""
+    """A model with inputs of one shape, which is compiled for `machine` and run again and again. `slice_rows` are the
+    rows of a slice if layers run on slices of the batch."""
+
+    slice_rows: int | None = None
 
     def __init__(self, model: Model, types: Mapping[str, TensorType], graph: Graph, machine: Machine) -> None:
         self.model, self.graph, self.machine = model, graph, machine
@@ -72,6 +76,7 @@ class Prediction(Subject):
 
     def parts(self, schedules: Schedules) -> list[Part]:
         compiled = self.machine.compile(self.graph, Options(), schedules)
+        self.slice_rows = rows_of_slices(compiled.graph)
         return [Part(self.machine, compiled, self.operands, len(compiled.program.results))]
 
 
