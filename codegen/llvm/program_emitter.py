@@ -36,7 +36,7 @@ from .emitter import ModuleBuilder
 from .inner_kernels import InnerKernels
 from .kernel_module import KernelModule
 from .loops.emit import emit_loops
-from .schedule.loops import SHUFFLED
+from .schedule.vector_axis import SHUFFLED
 from .shared import DYNAMIC, LOOPS, PRODUCTS, share_code, shared_code
 
 if TYPE_CHECKING:

@@ -10,10 +10,12 @@ import pytest
 from compiled import check
 from loop_graphs import softmax, summed
 from mxforge.codegen.generalize import generalize
+from mxforge.codegen.hoist import hoist_stages
 from mxforge.codegen.llvm.compile import CompileError, check_masked_stores, emit_assembly
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.loops.emit import emit_loops
-from mxforge.codegen.llvm.schedule.loops import SHUFFLED
+from mxforge.codegen.llvm.schedule.loops import schedule_nest
+from mxforge.codegen.llvm.schedule.vector_axis import SHUFFLED
 from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.codegen.lower import lower_region
 from mxforge.codegen.nest import build_nest
@@ -318,3 +320,13 @@ def test_masks_of_one_lane_over_truncated_vectors_are_found() -> None:
         check_masked_stores(f"{truncated}  {call.format('%3', ', i1 false' * 7)}\n")
     check_masked_stores(f"{truncated}  {call.format('%3', ', i1 true' + ', i1 false' * 6)}\n")
     check_masked_stores(f"{truncated}  {call.format('%1', ', i1 false' * 7)}\n")
+
+
+def test_what_is_read_once_for_each_row_does_not_choose_the_vector_axis() -> None:
+    """Rows of a matrix with a label each: vectors along the labels would gather the matrix."""
+    b = CoreBuilder()
+    x, label = b.input(tensor(6, 40)), b.input(tensor(6))
+    shifted = b.mul(x, b.broadcast_along(label, (6, 40), 0))
+    kernel = lower_region(Fused(b.build([b.sum(shifted, (1,))]), "row"))
+    schedule = schedule_nest(build_nest(hoist_stages(kernel)), {v.name: v.dtype for v in kernel.buffers}, AVX2)
+    assert schedule.vector in schedule.reductions

@@ -139,7 +139,7 @@ def _of_two_taps(x: np.ndarray, rows: int, columns: int) -> np.ndarray:
         at = ((np.arange(new) + 0.5) * (1 / (new / old)) - 0.5).astype(np.float32)
         first = np.floor(at).astype(np.int64)
         weights = [np.rint(part * np.float32(2048)).astype(np.int64) for part in (1 - (at - first), at - first)]
-        return np.clip([first, first + 1], 0, old - 1), *weights
+        return np.clip([first, first + 1], 0, old - 1), weights[0], weights[1]
 
     places, a, b = taps(x.shape[1], columns)
     left, right = places

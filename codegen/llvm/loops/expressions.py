@@ -27,7 +27,8 @@ from ...nest import Access, Bound, Nest
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder
 from ..scalars import emit_cast, emit_scalar
-from ..schedule.loops import SHUFFLED, LoopSchedule, clippable_bounds
+from ..schedule.loops import LoopSchedule, clippable_bounds
+from ..schedule.vector_axis import SHUFFLED
 from ..types import I64, Type, memory_type_of, type_of
 from .common import Common
 

@@ -11,7 +11,6 @@ from ....ir.kernel import (
     AxisValue,
     Cast,
     Const,
-    Extent,
     Load,
     Reduce,
     ScalarParameter,
@@ -27,10 +26,8 @@ from ..cpu import Cpu
 from .columns import COLUMN_PARTS, COLUMNS, LONG_ROW, column_blocks, rows_together
 from .kinds import LoopChoice
 from .steps import plan_steps, scratch_rows
+from .vector_axis import vector_axis
 from .work import is_light, is_long, operations, work_of
-
-SHUFFLED = (2, -1)
-"""Strides along the vector axis for which whole vectors are loaded and shuffled."""
 
 _UNIT_ELEMENTS = 2048  # minimum elements of the vector axis in one unit of parallel work
 _GENERAL_BLOCK = 4096  # elements of a vector axis with a run-time extent in one unit
@@ -134,7 +131,7 @@ def _weaving(nest: Nest, vector: str) -> dict[str, Any]:
 
 def choose_loops(nest: Nest, dtypes: dict[str, DType], target: Cpu, by_rows: bool = False) -> LoopChoice:
     """The choice of the formulas, from strides and extents; the arguments are those of `schedule_nest`."""
-    lanes, vector = nest_lanes(nest, dtypes, target), _vector_axis(nest)
+    lanes, vector = nest_lanes(nest, dtypes, target), vector_axis(nest)
     parallel, reductions = _around(nest, vector)
     width = nest.known_extent(vector) if vector and vector not in reductions else 1
     shared = len(parallel) if by_rows else _count_units(nest, parallel, target.threads)
@@ -181,7 +178,7 @@ def _accumulators(nest: Nest, vector: str, reductions: Sequence[str], lanes: int
 def _schedule_symbolic(nest: Nest, lanes: int) -> LoopSchedule:
     """The loops of a nest with symbolic extents, on which the code does not depend. A unit is a row of the innermost
     parallel axis."""
-    axis = _vector_axis(nest)
+    axis = vector_axis(nest)
     parallel, reductions = _around(nest, axis)
     vector = "" if axis in reductions else axis
     units, loops = parallel[:-1], parallel[-1:]
@@ -233,7 +230,7 @@ def schedule_general(
 ) -> LoopSchedule:
     """The loops of a nest with run-time extents, whose values are `extents`. The number of units depends on them, and
     `scratch`, but no other part of the code. `compact` requests short code, in which each body occurs once."""
-    lanes, vector = nest_lanes(nest, dtypes, target), _vector_axis(nest)
+    lanes, vector = nest_lanes(nest, dtypes, target), vector_axis(nest)
     reductions = nest.names(AxisKind.REDUCE)
     units = tuple(_around(nest, vector)[0])
     numbers = {a.name: a.extent if isinstance(a.extent, int) else extents[a.extent] for a in nest.axes}
@@ -334,39 +331,6 @@ def _computes_wide(nest: Nest) -> bool:
             if isinstance(e, AxisValue) or (isinstance(e, Const | ScalarParameter | Cast) and e.dtype in wide):
                 return True
     return False
-
-
-def _vector_axis(nest: Nest) -> str:
-    """The axis along which most accesses are contiguous; results count double, and later axes win ties."""
-    if not nest.axes:
-        return ""
-    stored = {(s.buffer, s.index) for s in nest.stages if isinstance(s, Store)}
-
-    def score(name: str) -> int:
-        total = 0
-        for key, access in nest.accesses.items():
-            stride = access.stride(name)
-            is_result = key in stored
-            near = stride == 0 or (not (is_result or is_symbolic(stride)) and stride in SHUFFLED)
-            total += (2 if is_result else 1) * (2 if stride == 1 else 0 if near else -3)
-        return total
-
-    names = [a.name for a in nest.axes]
-    woven = [name for name in names if woven_axis(nest, name)]
-    if woven:
-        return max(woven, key=lambda n: (score(n), names.index(n)))
-    best = max(names, key=lambda n: (score(n), names.index(n)))
-    return best if score(best) > 0 or len(names) == 1 else _longest(nest, names)
-
-
-def _longest(nest: Nest, names: list[str]) -> str:
-    parallel = nest.names(AxisKind.PARALLEL) or names
-    return max(parallel, key=lambda n: (_number(nest.extent(n)), names.index(n)))
-
-
-def _number(extent: Extent) -> int:
-    """An extent, or 0 if it is a run-time extent."""
-    return extent if isinstance(extent, int) else 0
 
 
 def _count_units(nest: Nest, parallel: list[str], threads: int) -> int:
