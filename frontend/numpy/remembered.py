@@ -40,9 +40,13 @@ def remembered(name: str, F: Operators, module: str, namespace: str = "") -> Cal
         if hooks.watched:
             return slow(*args, **kwargs)
         try:
-            key, arrays = _key_of(args, kwargs)
+            if len(args) == 1 and args[0].__class__ is list and not kwargs:  # as of `stack`
+                arrays = args[0]
+                key = tuple([(x._dtype, x._shape, x.__class__) for x in arrays])
+            else:
+                key, arrays = _key_of(args, kwargs)
             path = paths.get(key)
-        except TypeError:  # lists among the arguments, or arrays among the keywords
+        except (AttributeError, TypeError):  # other lists among the arguments, or arrays among the keywords
             return slow(*args, **kwargs)
         if path is None:
             return calls.first(key, arrays, args, kwargs)
