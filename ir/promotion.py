@@ -31,6 +31,8 @@ _TABLE = {
 }
 DEFAULT_FLOAT = DType.F32
 """The dtype of quotients and means of integers."""
+KEEP_BOOLEANS = frozenset(("bitwise_and", "bitwise_or", "bitwise_xor"))
+"""Operators of a boolean array and a number that convert the number; others convert the array to int64."""
 
 
 def promoted(dtypes: Sequence[DType]) -> DType:

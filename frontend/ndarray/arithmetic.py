@@ -219,7 +219,7 @@ def in_place_of(binary: Binary, python_name: str, doc: str) -> Callable[[NDArray
     fast_paths = table_of(f"{name} in place", binary.numpy).recent
 
     def method(self: NDArray, other: Any) -> NDArray:
-        if self._dtype is _BOOL and isinstance(other, numeric_types):
+        if self._dtype is _BOOL and _BOOL in binary.converted and isinstance(other, numeric_types):
             raise MXNetError(
                 f"{name}: a bool array and a number give int64, which cannot be written into the bool array"
             )

@@ -14,7 +14,7 @@ from ...runtime.writes import written
 from ..base import MXNetError
 from ..dtypes import dtype_of, to_memory
 from ..tracebacks import api_boundary, shorten
-from .array_classes import array_class, empty_array
+from .array_classes import array_class, empty_array, is_numpy
 from .linked_tape import linked_gradients
 from .tape import (
     Entry,
@@ -210,7 +210,14 @@ def _of_kind(variable: NDArray, gradient: NDArray | None) -> NDArray:
     """A gradient as an array of the variable's class; zeros for None."""
     if gradient is None:
         gradient = zeros_of(variable._type(), variable._context)
-    return gradient if variable._class is None or gradient._is_sparse else gradient.as_np_ndarray()
+    return _in_class_of(variable, gradient)
+
+
+def _in_class_of(variable: NDArray, gradient: NDArray) -> NDArray:
+    """A gradient as an array of `mx.np` if the variable is one, else of `mx.nd`."""
+    if gradient._is_sparse or is_numpy(variable) is is_numpy(gradient):
+        return gradient
+    return gradient.as_np_ndarray() if is_numpy(variable) else gradient.as_nd_ndarray()
 
 
 def _variable(array: Any, number: int) -> Variable:
@@ -267,7 +274,7 @@ def _receive(variable: Variable, gradient: NDArray | None) -> None:
         return
     target = variable.array
     if variable.req == "add":
-        target += gradient
+        target += _in_class_of(target, gradient)
     elif gradient is target:
         written(target._storage)
     else:

@@ -1,7 +1,7 @@
 """Arithmetic of arrays of `mx.np`: Python's operators, and the functions of two arrays such as `np.add`.
 
-Operators promote the dtypes of arrays. A number is converted to the dtype of the array beside it, as in MXNet; a
-quotient of integers is one of floats.
+Operators promote the dtypes of arrays. A number is converted to the dtype of the array beside it, as in MXNet, and a
+boolean array to integers, but not for operators of bits; a quotient of integers is one of floats.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as onp
 
-from ...ir.promotion import DEFAULT_FLOAT
+from ...ir.promotion import DEFAULT_FLOAT, KEEP_BOOLEANS
 from ...ir.types import DType
 from ...runtime.device import DeviceError
 from ...runtime.modes import hooks
@@ -42,6 +42,8 @@ _OPERATORS = {"maximum": "broadcast_maximum", "minimum": "broadcast_minimum"}
 def binary_named(name: str) -> Binary:
     """The operator of a function of two arrays, `add` for instance."""
     operator = _OPERATORS.get(name, f"_npi_{name}")
+    if name in KEEP_BOOLEANS:
+        return Binary(operator, True, {})
     return Binary(operator, True, _AS_FLOATS) if name == "true_divide" else Binary(operator, True)
 
 
@@ -135,6 +137,16 @@ def _of_arrays(method: Callable[..., Any]) -> Callable[..., Any]:
         return method(self, other)
 
     return checked
+
+
+def negation_of(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The method `-x`: of booleans, a product with -1."""
+
+    @wraps(method)
+    def negation(self: NDArray) -> NDArray:
+        return method(self) if self._dtype is not DType.BOOL else self * -1
+
+    return negation
 
 
 def install(cls: type[NDArray]) -> None:

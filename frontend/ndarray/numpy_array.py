@@ -24,7 +24,7 @@ from .eager import invoke, operator_named
 from .gradients import remove_variable
 from .indexing import _is_whole, _select, normalized
 from .ndarray import NDArray
-from .numpy_arithmetic import install
+from .numpy_arithmetic import install, negation_of
 from .reshaping import reshaped
 
 __all__ = ["ndarray"]
@@ -410,6 +410,7 @@ def _unary(python: str, name: str) -> Callable[[ndarray], ndarray]:
 
     def method(self: ndarray) -> ndarray:
         function = getattr(_np(), name)
+        function = negation_of(function) if python == "__neg__" else function
         setattr(ndarray, python, function)
         return function(self)
 

@@ -36,7 +36,7 @@ def _ufunc(cls: type[Operator], name: str, split: Callable[..., Any]) -> Functio
         check_ufunc_options(name, options)
         x = args[0] if args else kwargs.get("x")
         if isinstance(x, numeric_types):
-            raise Answer(getattr(onp, name)(*args, **kwargs))
+            raise Answer(getattr(onp, "round" if name == "round_" else name)(*args, **kwargs))
         if not isinstance(x, array_class()):
             raise TypeError(f"type {type(x)} not supported")
         unknown = [key for key in kwargs if key not in known]

@@ -56,7 +56,14 @@ def _elementwise() -> list[str]:
     calls += [f"np.{name}(x)" for name in ("abs", "sign", "ceil", "floor", "rint", "trunc", "fix", "square")]
     calls += [f"np.{name}(odd)" for name in (*TESTS, "nan_to_num", "sign", "abs")]
     calls += [f"np.{name}(i)" for name in TESTS]
-    calls += ["np.around(x * 3.3, 1)", "np.round(x)", "np.round_(x * 100, -1)", "np.rint(x * 2)", "np.rint(odd)"]
+    calls += [
+        "np.around(x * 3.3, 1)",
+        "np.round(x)",
+        "np.round_(x * 100, -1)",
+        "np.round_(1.5)",
+        "np.rint(x * 2)",
+        "np.rint(odd)",
+    ]
     calls += ["np.nan_to_num(odd, nan=1.0, posinf=2.0, neginf=3.0)", "np.exp(2)", "np.add(1, 2)", "np.exp(one)"]
     calls += ["np.clip(x, -1, 1)", "x.clip(0, 2)", "np.exp(none)"]
     return calls
@@ -74,6 +81,7 @@ def _binary() -> list[str]:
     calls += [f"v_bool {op} {n}" for op in "+*-/" for n in ("2", "2.5")]
     calls += [f"{n} {op} v_{d}" for d in ("int32", "float32", "float16") for op in "-/" for n in ("2", "2.5")]
     calls += ["x @ y.T", "x % 2", "-x", "abs(x)", "x ** 2", "2 ** x", "x == x", "i == 1", "x > 0.5", "1 > x", "i & 1"]
+    calls += [f"mask {op} {n}" for op in "&|^" for n in ("True", "0", "2")] + ["-mask", "np.bitwise_or(2, mask)"]
     calls += ["i | j", "i ^ 2", "~mask", "mask & mask", "mask | ~mask", "x + none[:, :1].sum()", "one * one"]
     return calls
 
@@ -91,6 +99,9 @@ def _reductions() -> list[str]:
         "np.std(x, ddof=1)",
         "np.var(cube, axis=1)",
     ]
+    calls += [f"np.{name}(one, axis=0)" for name in "sum prod mean std var all any argmax argmin".split()]
+    calls += ["np.amin(one, axis=-1)", "np.sum(one, axis=-1, keepdims=True)"]
+    calls += ["np.argmin(none, axis=1)"]
     calls += ["np.sum(x, initial=10)", "np.all(mask)", "np.any(mask, axis=0)", "np.all(x > -5, axis=1, keepdims=True)"]
     calls += ["np.argmax(ties)", "np.argmin(ties)", "np.argmax(cube, axis=2)", "np.cumsum(x)", "np.cumsum(x, axis=1)"]
     calls += ["np.cumsum(i, axis=0, dtype='float32')", "np.average(x)", "np.average(x, axis=1, weights=row)"]

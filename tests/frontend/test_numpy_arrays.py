@@ -192,3 +192,32 @@ def test_positions_and_masks_of_any_shape(shape: tuple[int, ...]) -> None:
 def test_a_large_mask_of_another_shape() -> None:
     with pytest.raises(IndexError, match="boolean index did not match"):
         np.zeros((80, 90))[np.ones((90, 80)) > 0]
+
+
+@pytest.mark.parametrize("of_numpy", [True, False], ids=["np", "nd"])
+@pytest.mark.parametrize("head_of_numpy", [True, False], ids=["np head", "nd head"])
+def test_gradients_are_added_to_arrays_of_either_class(of_numpy: bool, head_of_numpy: bool) -> None:
+    x = (np if of_numpy else nd).ones((2, 3))
+    x.attach_grad("add")
+    with autograd.record():
+        y = x * x
+        head = y.as_np_ndarray() if head_of_numpy else y.as_nd_ndarray()
+    for _ in range(2):
+        head.backward((np if head_of_numpy else nd).ones((2, 3)), retain_graph=True)
+    assert type(x.grad) is type(x) and (x.grad.asnumpy() == 4).all()
+
+
+def test_deviations_can_be_integers_and_numbers_have_an_axis() -> None:
+    x = np.array([[0.0, 3.0], [4.0, 1.0]])
+    assert x.std(axis=0, dtype="int32").tolist() == [2, 1]
+    assert np.max(np.zeros((3, 0)), axis=0).shape == (0,) and np.max(np.zeros((0, 3)), axis=()).shape == (0, 3)
+    with pytest.raises(mx.MXNetError, match="zero-size array"):
+        np.max(np.zeros((3, 0)), axis=1)
+    with pytest.raises(mx.MXNetError, match="empty sequence"):
+        np.argmax(np.zeros((3, 0)), axis=1)
+    with pytest.raises(mx.MXNetError, match="out of range"):
+        np.sum(np.array(1.0), axis=1)
+    mask = np.array([True, False], dtype="bool")
+    mask &= True
+    mask |= 0
+    assert mask.tolist() == [True, False] and (-mask).tolist() == [-1, 0]

@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ...graph import Value
-from ...promotion import divided, promoted
+from ...promotion import KEEP_BOOLEANS, divided, promoted
 from ...types import DType
 from .arithmetic import BINARY, UNARY, Binary, Unary, truth
 from .numpy_arithmetic import extreme_of_numbers, floor_divide, log_of_sum, truncated_remainder
@@ -348,7 +348,8 @@ class ScalarFunction(Elementwise):
     """A function of an array and a number.
 
     Args:
-        scalar: The number. For an integer array it is truncated; a boolean array is one of int64.
+        scalar: The number. For an integer array it is truncated; a boolean array is one of int64, except
+            for operators of bits.
         is_int: True if the number is an integer.
     Returns:
         An array of data's shape.
@@ -376,11 +377,14 @@ def _declare_binary(name: str, apply: Binary, doc: str, rule: Rule | DType) -> N
 
     def of_number(reflected: bool) -> dict[str, Any]:
         def operand_dtype(dtype: DType) -> DType:
-            return join([dtype]) if dtype is not DType.BOOL or join is divided else DType.I64
+            is_kept = dtype is not DType.BOOL or join is divided or name in KEEP_BOOLEANS
+            return join([dtype]) if is_kept else DType.I64
 
         def decompose(self: ScalarFunction, b: MxBuilder, *inputs: Value) -> Value:
             x = b.cast(inputs[0], operand_dtype(inputs[0].type.dtype))
-            number = b.full_like(x, self.scalar if x.type.dtype.is_float else int(self.scalar))
+            dtype = x.type.dtype
+            convert = float if dtype.is_float else bool if dtype is DType.BOOL else int
+            number = b.full_like(x, convert(self.scalar))
             return apply(b, number, x) if reflected else apply(b, x, number)
 
         def output_dtypes(self: ScalarFunction, inputs: Sequence[DType]) -> Sequence[DType | None]:

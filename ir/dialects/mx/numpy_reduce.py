@@ -11,7 +11,7 @@ from ...types import DType
 from .operator import Operator, declare, operator
 from .parameters import OR_NONE, Bool, Int, OptionalFloat, OptionalInt, OptionalInts
 from .reduce import ReducedDType
-from .shapes import E, PartialShape, distinct_axes, normalize_axis, unify_at
+from .shapes import E, PartialShape, distinct_axes, unify_at
 
 if TYPE_CHECKING:
     from .builder import MxBuilder
@@ -23,8 +23,10 @@ Reduction = Callable[["MxBuilder", Value, tuple[int, ...]], Value]
 
 
 def axes_of(axis: Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """The axes that are reduced, counted from the front: all for None."""
-    return tuple(range(rank)) if axis is None else distinct_axes(axis, rank)
+    """The axes that are reduced, counted from the front: all for None. A number has an axis 0, as in NumPy."""
+    if axis is None or (rank == 0 and tuple(axis) in ((0,), (-1,))):
+        return tuple(range(rank))
+    return distinct_axes(axis, rank)
 
 
 def without(shape: Sequence[E], axes: Sequence[int], keepdims: bool) -> tuple[E | Literal[1], ...]:
@@ -94,7 +96,7 @@ def _own_dtype(self: Any, dtype: DType) -> DType:
 
 def _extreme(name: str) -> Reduction:
     def reduce(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Value:
-        if not x.type.size:
+        if not count_of(x, axes):
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
         return getattr(b, name)(x, axes)
 
@@ -175,7 +177,9 @@ class Deviation(_Moment):
     """The standard deviation over axes."""
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return b.cast(b.sqrt(self.variance(b, inputs[0])), _mean_dtype(self, inputs[0].type.dtype))
+        dtype, variance = _mean_dtype(self, inputs[0].type.dtype), self.variance(b, inputs[0])
+        is_float = variance.type.dtype.is_float
+        return b.cast(b.sqrt(variance if is_float else b.cast(variance, DType.F64)), dtype)
 
 
 def _declare_test(name: str, test: Reduction, doc: str, aliases: tuple[str, ...]) -> None:
@@ -210,16 +214,19 @@ class _Position(Operator):
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         shape = inputs[0]
         if shape is not None:
-            axes = range(len(shape)) if self.axis is None else [normalize_axis(self.axis, len(shape))]
-            unify_at(outputs, 0, without(shape, list(axes), self.keepdims))
+            unify_at(outputs, 0, without(shape, self.axes(len(shape)), self.keepdims))
+
+    def axes(self, rank: int) -> tuple[int, ...]:
+        """The axes along which the position is counted."""
+        return axes_of(None if self.axis is None else (self.axis,), rank)
 
     def find(self, b: MxBuilder, x: Value, kind: str) -> Value:
         """The position of the "max" or "min"."""
-        if not x.type.size:
+        axes = self.axes(x.type.rank)
+        if not count_of(x, axes):
             raise ValueError(f"attempt to get arg{kind} of an empty sequence")
-        axes = list(range(x.type.rank)) if self.axis is None else [normalize_axis(self.axis, x.type.rank)]
-        flat = b.reshape(x, (x.type.size,)) if self.axis is None else x
-        place = b.arg_reduce(kind, flat, 0 if self.axis is None else axes[0])
+        is_flat = self.axis is None or not axes
+        place = b.arg_reduce(kind, b.reshape(x, (x.type.size,)) if is_flat else x, 0 if is_flat else axes[0])
         return b.reshape(place, without(x.type.shape, axes, self.keepdims))
 
 
