@@ -157,6 +157,6 @@ class Bucket:
 
     def give(self) -> dict[Key, NDArray]:
         """The arrays that are in the memory, which keep their values until the next ones are given."""
-        given = self.block
-        self._block, self._given = self._given, given
-        return given.parts
+        block = self.block
+        self._block, self._given = self._given, block
+        return block.parts

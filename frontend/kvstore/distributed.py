@@ -197,11 +197,11 @@ class DistributedKVStore(KVStore):
 
     def _replace_each(self, sums: dict[Key, NDArray]) -> None:
         """Store sums, of which those in buckets are not copied."""
-        given = 0
+        count = 0
         for bucket in self._summed:
             self._values.update(bucket.give())
-            given += len(bucket.keys)
-        if given < len(sums):
+            count += len(bucket.keys)
+        if count < len(sums):
             kept = {k for bucket in self._summed for k in bucket.keys}
             super()._replace_each({k: total for k, total in sums.items() if k not in kept})
 

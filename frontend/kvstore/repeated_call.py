@@ -53,13 +53,13 @@ class RepeatedCall:
 
     def pull(self, values: Mapping[Key, NDArray]) -> None:
         """Copy values to the arrays that receive them."""
-        found = list(map(values.__getitem__, self.keys))
+        sources = list(map(values.__getitem__, self.keys))
         for known in self._values:
-            if all(map(is_, found, known)):
+            if all(map(is_, sources, known)):
                 self._copies.run(known, self.pulled, again=True)
                 return
-        self._values.append(found)
-        self._copies.run(found, self.pulled)
+        self._values.append(sources)
+        self._copies.run(sources, self.pulled)
 
 
 def _singles(arrays: Any) -> list[NDArray] | None:

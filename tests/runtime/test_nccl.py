@@ -1,4 +1,4 @@
-"""Sums between GPUs by NCCL: a stand-in with simulated GPUs, and the bindings with functions in Python."""
+"""Sums between GPUs by NCCL: a simulated library with simulated GPUs, and the bindings with functions in Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mxforge.runtime.device import number_of
 from mxforge.runtime.devices import open_device
 from mxforge.runtime.nccl_library import SIGNATURES, Config, NcclLibrary, UniqueId
 from mxforge.runtime.storage import storage_of
-from support.stand_in_nccl import StandInNccl
+from support.simulated_nccl import SimulatedNccl
 from worker_threads import in_threads
 
 Array = np.ndarray[Any, Any]
@@ -26,13 +26,13 @@ nd = mx.nd
 
 
 @pytest.fixture
-def library(simulated_gpus: Any, monkeypatch: pytest.MonkeyPatch) -> StandInNccl:
-    library = StandInNccl()
+def library(simulated_gpus: Any, monkeypatch: pytest.MonkeyPatch) -> SimulatedNccl:
+    library = SimulatedNccl()
     monkeypatch.setattr(nccl, "load", lambda: library)
     return library
 
 
-def members(work: Callable[[nccl.NcclGroup, Any, int], Any], library: StandInNccl) -> list[Any]:
+def members(work: Callable[[nccl.NcclGroup, Any, int], Any], library: SimulatedNccl) -> list[Any]:
     """What each of two members returns or raises."""
     group = ThreadGroup(2, 10.0)
 
@@ -54,7 +54,7 @@ def read(device: Any, storage: Any, like: Array) -> Array:
     return result
 
 
-def test_collectives(library: StandInNccl) -> None:
+def test_collectives(library: SimulatedNccl) -> None:
     def work(group: nccl.NcclGroup, device: Any, rank: int) -> list[list[float]]:
         values = np.arange(6, dtype=np.float32) + 10 * rank
         storages, (a, b, c, d) = zip(*[on(device, values) for _ in range(4)], strict=True)
@@ -76,7 +76,7 @@ def test_collectives(library: StandInNccl) -> None:
     assert first[3] == second[3] == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15]
 
 
-def test_a_member_that_does_not_come_is_an_error(library: StandInNccl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_does_not_come_is_an_error(library: SimulatedNccl, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nccl, "settings", lambda: SimpleNamespace(communication_seconds=0.2))
 
     def work(group: nccl.NcclGroup, device: Any, rank: int) -> Any:
@@ -94,7 +94,7 @@ def test_a_member_that_does_not_come_is_an_error(library: StandInNccl, monkeypat
     assert [member.is_aborted for member in library.members.values() if member.rank == 0] == [True]
 
 
-def test_an_error_of_the_library_is_that_of_all(library: StandInNccl) -> None:
+def test_an_error_of_the_library_is_that_of_all(library: SimulatedNccl) -> None:
     def work(group: nccl.NcclGroup, device: Any, rank: int) -> None:
         _, address = on(device, np.zeros(3, np.float32))
         group.all_reduce("sum", address, DType.F32, 3 - rank)
@@ -107,7 +107,7 @@ def test_an_error_of_the_library_is_that_of_all(library: StandInNccl) -> None:
 
 @pytest.mark.parametrize("kind", ["nccl", "dist_device_sync"])
 @pytest.mark.parametrize("update", [True, False], ids=["store", "trainer"])
-def test_stores_train_on_gpus(library: StandInNccl, kind: str, update: bool) -> None:
+def test_stores_train_on_gpus(library: SimulatedNccl, kind: str, update: bool) -> None:
     """As with sums on the host, without copies of gradients there."""
 
     def train(kind: str) -> list[Any]:
@@ -139,7 +139,7 @@ def test_stores_train_on_gpus(library: StandInNccl, kind: str, update: bool) -> 
     assert first == second == train("dist_sync")[0]
 
 
-def test_half_precision_and_other_arrays(library: StandInNccl) -> None:
+def test_half_precision_and_other_arrays(library: SimulatedNccl) -> None:
     group = ThreadGroup(2, 10.0)
 
     def work(rank: int) -> list[list[float]]:
@@ -165,7 +165,7 @@ def test_without_the_library(simulated_gpus: Any, monkeypatch: pytest.MonkeyPatc
     def load() -> Any:
         if next(missing):
             raise CommunicationError("NCCL cannot be loaded (no file): pip install 'mxforge[nccl]'")
-        return StandInNccl()
+        return SimulatedNccl()
 
     monkeypatch.setattr(nccl, "load", load)
     for kind, expected in (("nccl", "pip install"), ("dist_device_sync", "[3.0]")):

@@ -18,7 +18,7 @@ def main():
     rank, size, port = map(int, sys.argv[1:4])
     torch.set_num_threads(1)
     group.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
-    found = {}
+    medians = {}
     for nbytes in map(int, sys.argv[4].split(",")):
         values, times = torch.zeros(nbytes // 4), []
         for _ in range(max(5, min(500, 100_000_000 // max(nbytes, 1000))) + 2):
@@ -26,9 +26,9 @@ def main():
             begin = time.perf_counter()
             group.all_reduce(values)
             times.append(time.perf_counter() - begin)
-        found[nbytes] = median(times[2:])
+        medians[nbytes] = median(times[2:])
     if rank == 0:
-        print(json.dumps(found))
+        print(json.dumps(medians))
     group.destroy_process_group()
 
 

@@ -23,11 +23,11 @@ def check_links() -> None:
     for workers, gbits in _CASES:
         try:
             with linked_hosts(workers, gbits) as hosts:
-                found = measured_by_workers(workers, 1, "link", hosts=hosts)
+                measured = measured_by_workers(workers, 1, "link", hosts=hosts)
         except NoHosts as error:
             print(f"mxforge: the model is not compared with links: {error}", file=sys.stderr)
             return
-        times = {int(nbytes): seconds for nbytes, seconds in found.items()}
+        times = {int(nbytes): seconds for nbytes, seconds in measured.items()}
         latency = times.pop(min(times)) / log2(workers)
         cluster = Cluster(workers, Link(latency, USABLE * gbits * 1e9 / 8))
         for nbytes, seconds in times.items():

@@ -47,19 +47,19 @@ def linked_hosts(count: int, gbits: float) -> Generator[LinkedHosts]:
         raise NoHosts("hosts in network namespaces require the commands ip and tc (iproute2)")
     name = f"mxf{os.getpid()}"
     switch, hosts = f"{name}s", [f"{name}h{k + 1}" for k in range(count)]
-    made: list[str] = []
+    spaces: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         try:
             for space in (switch, *hosts):
                 _run("ip", "netns", "add", space)
-                made.append(space)
+                spaces.append(space)
             _run("ip", "-n", switch, "link", "add", "bridge", "type", "bridge")
             _run("ip", "-n", switch, "link", "set", "bridge", "up")
             for k, host in enumerate(hosts, 1):
                 _join(host, switch, k, gbits)
             yield _described(Path(folder), name, hosts)
         finally:
-            for space in made:
+            for space in spaces:
                 subprocess.run(["ip", "netns", "del", space], check=False, capture_output=True)
 
 

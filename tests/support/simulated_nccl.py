@@ -1,4 +1,4 @@
-"""A stand-in for NCCL whose members are threads with simulated GPUs. It has the methods of `NcclLibrary`.
+"""A simulated NCCL whose members are threads with simulated GPUs. It has the methods of `NcclLibrary`.
 
 As in NCCL, a call only starts work: a stream goes on when all members have started the same collective.
 """
@@ -35,7 +35,7 @@ class _Member:
         self.unfinished: list[tuple[int, Callable[[list[Array]], None]]] = []
 
 
-class StandInNccl:
+class SimulatedNccl:
     """The library, which all members share. `calls` are the collectives that members started, by name."""
 
     def __init__(self) -> None:
