@@ -27,7 +27,7 @@ def norm(F: Operators, x: Any, ord: Any = None, axis: Any = None, keepdims: bool
     axes = (axis,) if isinstance(axis, int) else axis
     infinite = ord in ("inf", "-inf", onp.inf, -onp.inf)
     negative = infinite and str(ord).startswith("-")
-    if axes is None and hasattr(x, "ndim") and not infinite:
+    if axes is None and hasattr(x, "ndim") and ord not in ("inf", "-inf"):  # as text they are norms of all elements
         axes = tuple(range(x.ndim))
     if axes is not None and len(axes) == 2:
         return _of_matrices(F, x, ord, axes, keepdims, infinite, negative)

@@ -197,7 +197,7 @@ def test_a_large_mask_of_another_shape() -> None:
 @pytest.mark.parametrize("of_numpy", [True, False], ids=["np", "nd"])
 @pytest.mark.parametrize("head_of_numpy", [True, False], ids=["np head", "nd head"])
 def test_gradients_are_added_to_arrays_of_either_class(of_numpy: bool, head_of_numpy: bool) -> None:
-    x = (np if of_numpy else nd).ones((2, 3))
+    x: Any = (np if of_numpy else nd).ones((2, 3))
     x.attach_grad("add")
     with autograd.record():
         y = x * x
@@ -221,3 +221,20 @@ def test_deviations_can_be_integers_and_numbers_have_an_axis() -> None:
     mask &= True
     mask |= 0
     assert mask.tolist() == [True, False] and (-mask).tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize("order", [onp.inf, -onp.inf, 1, -1])
+def test_norms_of_one_matrix_are_those_of_numpy(order: Any) -> None:
+    x = onp.array([[0.5, -1.25, 2.0], [3.5, 0.25, -0.75]], "float32")
+    expected = onp.linalg.norm(x, order)
+    assert np.linalg.norm(np.array(x), order).item() == pytest.approx(expected)
+    assert np.linalg.norm(np.array(x), order, axis=(0, 1)).item() == pytest.approx(expected)
+    assert np.linalg.norm(np.array(x[0]), order).item() == pytest.approx(onp.linalg.norm(x[0], order))
+
+
+def test_integers_are_rounded_to_tens() -> None:
+    x = onp.array([[16, -14, 25], [4, 35, -75]])
+    for dtype in ("int32", "int64", "float32"):
+        for decimals in (-1, -2, 0, 1):
+            rounded = np.around(np.array(x, dtype=dtype), decimals)
+            assert rounded.dtype == dtype and (rounded.asnumpy() == onp.around(x, decimals)).all()

@@ -151,6 +151,11 @@ class Digamma(Elementwise):
         return b.digamma(inputs[0])
 
 
+def _to_tens(b: MxBuilder, x: Value, step: int) -> Value:
+    """Integers rounded to multiples of `step`, as in NumPy through float64."""
+    return b.cast(b.mul(b.rint(b.div(b.cast(x, DType.F64), float(step))), float(step)), x.type.dtype)
+
+
 @operator("_npi_around")
 class Around(UnaryFunction):
     """Rounds to a number of decimals, halves to even.
@@ -166,7 +171,7 @@ class Around(UnaryFunction):
         if x.type.dtype is DType.F16:
             raise TypeError("is not defined on float16")
         if not x.type.dtype.is_float:
-            return b.stop_gradient(x)
+            return b.stop_gradient(x if self.decimals >= 0 else _to_tens(b, x, 10**-self.decimals))
         scale = 10.0 ** abs(self.decimals)
         if self.decimals < 0:
             return b.mul(b.rint(b.div(x, scale)), scale)
