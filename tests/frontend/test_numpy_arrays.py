@@ -204,7 +204,8 @@ def test_gradients_are_added_to_arrays_of_either_class(of_numpy: bool, head_of_n
         head = y.as_np_ndarray() if head_of_numpy else y.as_nd_ndarray()
     for _ in range(2):
         head.backward((np if head_of_numpy else nd).ones((2, 3)), retain_graph=True)
-    assert type(x.grad) is type(x) and (x.grad.asnumpy() == 4).all()
+    gradient: Any = x.grad
+    assert type(gradient) is type(x) and (gradient.asnumpy() == 4).all()
 
 
 def test_deviations_can_be_integers_and_numbers_have_an_axis() -> None:

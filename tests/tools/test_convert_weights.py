@@ -96,7 +96,8 @@ def test_arrays_that_no_layer_fits_are_named(mxforge: Any, tmp_path: Path) -> No
     data = mx.sym.var("data", shape=(1, 3))
     mx.sym.FullyConnected(data, num_hidden=2, name="head").save(str(tmp_path / "net-symbol.json"))
     arrays = {"fc.weight": (2, 3), "fc.bias": (2,), "aux.weight": (9, 9), "fc.num_batches_tracked": ()}
-    np.savez(tmp_path / "w.npz", **{name: np.ones(shape, np.float32) for name, shape in arrays.items()})
+    values: dict[str, Any] = {name: np.ones(shape, np.float32) for name, shape in arrays.items()}
+    np.savez(tmp_path / "w.npz", **values)
     lines = ["fc.weight -> head_weight", "fc.bias -> head_bias", "aux.weight -> not used"]
     done = mxforge("convert", tmp_path / "w.npz", tmp_path / "w.params", "--symbol", tmp_path / "net-symbol.json")
     assert done.out.splitlines()[:-1] == lines

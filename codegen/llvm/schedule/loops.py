@@ -140,7 +140,7 @@ def choose_loops(nest: Nest, dtypes: dict[str, DType], target: Cpu, by_rows: boo
     interleaves = _interleaves_rows(nest, vector)
     each = min(width, width * outer // target.threads)
     together = interleaves and rows_together(nest, vector, each, reduced) > 1
-    least = max(_UNIT_ELEMENTS // reduced, LONG_ROW if together else _INTERLEAVE * lanes)
+    least = max(_UNIT_ELEMENTS // max(1, reduced), LONG_ROW if together else _INTERLEAVE * lanes)
     enough = _enough(target.threads, COLUMN_PARTS if together else _PARTS)
     block = _split_vector(width, outer, lanes, least if reduced > 1 else _UNIT_ELEMENTS, enough)
     elements = max(1, _product(nest, parallel[shared:]) * (block or width) * _product(nest, reductions))
