@@ -239,3 +239,9 @@ def test_integers_are_rounded_to_tens() -> None:
         for decimals in (-1, -2, 0, 1):
             rounded = np.around(np.array(x, dtype=dtype), decimals)
             assert rounded.dtype == dtype and (rounded.asnumpy() == onp.around(x, decimals)).all()
+
+
+def test_diagonals_outside_of_a_matrix_are_empty() -> None:
+    x = onp.arange(6.0).reshape(2, 3)
+    for k in (5, 3, 2, 0, -1, -2, -7):
+        assert np.diag(np.array(x), k).asnumpy().tolist() == onp.diag(x, k).tolist()

@@ -41,6 +41,8 @@ class DiagOfMatrix(_OfData):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         if inputs[0].type.rank not in (1, 2):
             raise ValueError("Input must be 1- or 2-d.")
+        if inputs[0].type.rank == 2:
+            return Diagonal(offset=self.k).decompose(b, *inputs)
         return Diag(k=self.k).decompose(b, *inputs)
 
 
