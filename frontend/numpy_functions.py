@@ -289,6 +289,15 @@ def ravel(F: Operators, x: Any, order: str = "C") -> Any:
 
 
 @_public
+def broadcast_to(F: Operators, array: Any, shape: Any) -> Any:
+    """Repeats an array along new leading axes and axes of extent 1; a number fills the shape."""
+    if _is_number(array):
+        dtype = "bool" if isinstance(array, bool) else "float32"
+        return F("_npi_full")(shape=shape, value=float(array), dtype=dtype)
+    return F("_npi_broadcast_to")(array, shape=shape)
+
+
+@_public
 def tile(F: Operators, A: Any, reps: Any) -> Any:
     """Repeats an array along axes; a longer `reps` adds leading axes."""
     if _is_number(A):
@@ -424,6 +433,8 @@ def clip(F: Operators, a: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
     """The elements, limited to an interval; None for one bound is no bound."""
     if a_min is None and a_max is None:
         raise ValueError("array_clip: must set either max or min")
+    if _is_number(a):
+        return onp.clip(a, a_min, a_max)
     low, high = (-onp.inf if a_min is None else a_min), (onp.inf if a_max is None else a_max)
     return F("clip")(a, a_min=low, a_max=high, out=out)
 

@@ -68,7 +68,6 @@ _LISTED = """
     squeeze _np_squeeze a axis out
     roll _np_roll a=data shift axis
     rot90 _npi_rot90 m=data k axes
-    broadcast_to _npi_broadcast_to array shape
     expand_dims expand_dims a=data axis
     swapaxes SwapAxis a=data axis1=dim1 axis2=dim2
     repeat repeat a=data repeats axis

@@ -139,6 +139,16 @@ def _of_arrays(method: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+def _or_of_numpy(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that leaves an array of NumPy on the right to NumPy, whose operator calls `__array_ufunc__`."""
+
+    @wraps(method)
+    def checked(self: Any, other: Any) -> Any:
+        return NotImplemented if isinstance(other, onp.ndarray) else method(self, other)
+
+    return checked
+
+
 def negation_of(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The method `-x`: of booleans, a product with -1."""
 
@@ -158,6 +168,8 @@ def install(cls: type[NDArray]) -> None:
         setattr(cls, f"__i{python}__", in_place_of(binary, f"__i{python}__", name))
     for python in ("matmul", "rmatmul", "imatmul"):
         setattr(cls, f"__{python}__", _of_arrays(getattr(cls, f"__{python}__")))
+    for python in ("floordiv", "lshift", "rshift"):  # MXNet's arrays lack them, so Python asks NumPy's array
+        setattr(cls, f"__{python}__", _or_of_numpy(getattr(cls, f"__{python}__")))
     for python, name in _COMPARISONS.items():
         setattr(cls, f"__{python}__", method_of(binary_named(name), f"__{python}__", name))
     for python in ("div", "rdiv", "idiv"):

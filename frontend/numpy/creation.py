@@ -267,6 +267,7 @@ def linspace(
         raise NotImplementedError("start and stop only support int")
     if axis != 0:
         raise NotImplementedError("the function only support axis 0")
+    _require_length("linspace", num)
     values, distance = onp.linspace(start, stop, num, endpoint, retstep=True)
     result = _of(values, _element(dtype), _place(ctx, device))
     return (result, distance) if retstep else result
@@ -289,7 +290,13 @@ def logspace(
         raise NotImplementedError("start and stop only support int and float")
     if axis != 0:
         raise NotImplementedError("the function only support axis 0")
+    _require_length("logspace", num)
     return _of(onp.logspace(start, stop, num, endpoint, base), _element(dtype), _place(ctx, device))
+
+
+def _require_length(name: str, num: Any) -> None:
+    if not isinstance(num, int | onp.integer) or num < 0:
+        raise MXNetError(f"{name}: num={num} must be an integer of at least 0")
 
 
 def _are_numbers(*values: Any) -> bool:

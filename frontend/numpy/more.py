@@ -61,10 +61,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     positions = _positions(obj)
     places = onp.arange(extent)[positions] if isinstance(positions, slice) else onp.asarray(positions)
     values = array(values, dtype=arr.dtype, ctx=arr.ctx) if not isinstance(values, NDArray) else values
-    if not places.ndim and values.ndim:
+    if places.size == 1 and values.ndim:  # all of `values` goes there
         values = values.reshape((1,) * (arr.ndim - values.ndim) + values.shape)
-        values = _f("moveaxis")(values, 0, axis)
-        places = onp.full(values.shape[axis], int(places))
+        values = values if places.ndim else _f("moveaxis")(values, 0, axis)
+        places = onp.full(values.shape[axis], places.item())
     places = onp.atleast_1d(places)
     shape = (*arr.shape[:axis], len(places), *arr.shape[axis + 1 :])
     added = _f("broadcast_to")(values.astype(arr.dtype), shape)

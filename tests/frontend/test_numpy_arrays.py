@@ -245,3 +245,89 @@ def test_diagonals_outside_of_a_matrix_are_empty() -> None:
     x = onp.arange(6.0).reshape(2, 3)
     for k in (5, 3, 2, 0, -1, -2, -7):
         assert np.diag(np.array(x), k).asnumpy().tolist() == onp.diag(x, k).tolist()
+
+
+class _Applied(gluon.HybridBlock):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return self.function(F, x)
+
+
+def _eager_and_hybridized(function: Any, x: Any) -> list[Any]:
+    block = _Applied(function)
+    eager = block(x)
+    block.hybridize()
+    return [eager, block(x)]
+
+
+@pytest.mark.parametrize("cuts", [(1, 1), (6,), (0, 3)])
+def test_splits_have_parts_without_elements(cuts: tuple[int, ...]) -> None:
+    wanted = [part.tolist() for part in onp.split(onp.arange(6.0), cuts)]
+    for parts in _eager_and_hybridized(lambda F, x: F.np.split(x, cuts, axis=0), np.arange(6)):
+        assert [part.asnumpy().tolist() for part in parts] == wanted
+
+
+def test_slices_without_bounds_are_the_array() -> None:
+    for result in _eager_and_hybridized(lambda F, x: F.npx.slice(x, begin=(), end=()), np.ones((2, 3))):
+        assert result.shape == (2, 3)
+    with pytest.raises(mx.MXNetError, match="the same length"):
+        npx.slice(np.ones((2, 3)), begin=(), end=(), step=(1,))
+
+
+def test_ranges_in_graphs_can_be_empty() -> None:
+    for result in _eager_and_hybridized(lambda F, x: x + F.np.arange(1, -10, 4), np.ones(())):
+        assert result.shape == (0,)
+
+
+def test_numbers_fill_shapes() -> None:
+    for result in _eager_and_hybridized(lambda F, x: x + F.np.broadcast_to(1.5, (2, 3)), np.ones(())):
+        assert result.asnumpy().tolist() == [[2.5] * 3] * 2
+    assert np.broadcast_to(2, 3).dtype == onp.float32 and np.broadcast_to(True, (2,)).dtype == bool
+
+
+@pytest.mark.parametrize("axis", [0, -1, (0,)])
+def test_the_only_axis_of_a_scalar_can_be_squeezed(axis: Any) -> None:
+    for result in _eager_and_hybridized(lambda F, x: F.np.squeeze(x, axis=axis), np.ones(())):
+        assert result.shape == ()
+    with pytest.raises(mx.MXNetError):
+        np.squeeze(np.ones(()), axis=1)
+
+
+@pytest.mark.parametrize("function", [np.linspace, np.logspace])
+@pytest.mark.parametrize("num", [-1, 2.5])
+def test_lengths_of_spaces_are_whole_numbers(function: Any, num: Any) -> None:
+    with pytest.raises(mx.MXNetError, match="num="):
+        function(0, 1, num)
+
+
+def test_shifts_and_quotients_by_arrays_of_numpy() -> None:
+    x, by = np.array([9, 5], dtype="int64"), onp.array([1, 2])
+    results = [x << by, x >> by, x // by]
+    assert all(type(result) is np.ndarray for result in results)
+    assert [result.asnumpy().tolist() for result in results] == [[18, 20], [4, 1], [9, 2]]
+
+
+@pytest.mark.parametrize(
+    ("position", "shape", "axis"),
+    [([0], (2, 2), 0), ([-1], (3, 2), 1), (slice(1, 2), (2, 2), 0), (1, (2, 2), 0), ([0, 2], (1, 2), 0)],
+)
+def test_one_position_takes_all_inserted_values(position: Any, shape: tuple[int, ...], axis: int) -> None:
+    x, values = (
+        onp.arange(6, dtype="float32").reshape(3, 2),
+        -onp.arange(onp.prod(shape), dtype="float32").reshape(shape),
+    )
+    place = np.array(position, dtype="int64") if isinstance(position, list) else position
+    result = np.insert(np.array(x), place, np.array(values), axis=axis)
+    assert result.asnumpy().tolist() == onp.insert(x, position, values, axis=axis).tolist()
+
+
+def test_numbers_are_clipped() -> None:
+    assert np.clip(0.7, None, 0.5) == 0.5 and np.clip(0.7, 0.8, None) == 0.8
+
+
+def test_indices_of_splits_without_elements_do_not_matter() -> None:
+    for parts in _eager_and_hybridized(lambda F, x: F.np.split(x, (1, 2), axis=0), np.ones((0, 3))):
+        assert [part.shape for part in parts] == [(0, 3)] * 3

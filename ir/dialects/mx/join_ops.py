@@ -199,13 +199,16 @@ class SplitV2(Operator):
         return self.sections if self.sections > 0 else len(self.indices)
 
     def _cuts(self, extent: int) -> list[int]:
-        """The start of each part. If equal parts do not divide the extent, the first ones are one element longer."""
+        """The start of each part. If equal parts do not divide the extent, the first ones are one element longer. An
+        axis without elements has empty parts, whatever the indices."""
         if self.sections > 0:
             width, longer = divmod(extent, self.sections)
             return [i * width + min(i, longer) for i in range(self.sections)]
-        rising = list(self.indices) == sorted(set(self.indices)) and self.indices[:1] == (0,)
-        if not rising or self.indices[-1] >= extent:
-            raise ValueError(f"indices={self.indices} must increase from 0 and stay below the extent {extent}")
+        if not extent:
+            return [0] * len(self.indices)
+        rising = list(self.indices) == sorted(self.indices) and self.indices[:1] == (0,)
+        if not rising or self.indices[-1] > extent:
+            raise ValueError(f"indices={self.indices} must rise from 0 to at most the extent {extent}")
         return list(self.indices)
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:

@@ -85,13 +85,14 @@ class EyeMatrix(_Created):
 
 @operator("_npi_arange")
 class ArangeArray(ARange):
-    """Evenly spaced numbers in a half-open interval."""
+    """Evenly spaced numbers in a half-open interval, which can be empty."""
+
+    def _count(self) -> int:
+        first, last = self._bounds()
+        return 0 if self.step and (last - first) / self.step <= 0 else super()._count()
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        first, last = self._bounds()
-        if self.step and (last - first) / self.step <= 0:
-            return b.full((0,), 0, DType.from_numpy(self.dtype))
-        return super().decompose(b, *inputs)
+        return super().decompose(b, *inputs) if self._count() else b.full((0,), 0, DType.from_numpy(self.dtype))
 
 
 @operator("_npi_indices")

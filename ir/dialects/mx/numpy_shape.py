@@ -164,7 +164,8 @@ class Squeeze(_OfArray):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         shape = inputs[0].type.shape
-        axes = None if self.axis is None else distinct_axes(self.axis, len(shape))
+        of_scalar = not shape and self.axis in ((0,), (-1,))  # MXNet takes a scalar for an array of one axis here
+        axes = None if self.axis is None or of_scalar else distinct_axes(self.axis, len(shape))
         if axes is not None and any(shape[a] != 1 for a in axes):
             raise ValueError(f"cannot select an axis to squeeze out which has size not equal to one: {self.axis}")
         return b.squeeze(inputs[0], axes)

@@ -81,7 +81,7 @@ def put_spans(b: MxBuilder, x: Value, part: Value, spans: Spans) -> Value:
 
 def check_bounds(name: str, begin: Limits, end: Limits, step: Limits) -> None:
     """ValueError if begin, end and step have different lengths."""
-    if len(begin) != len(end) or not begin or (step and len(step) != len(begin)):
+    if len(begin) != len(end) or (step and len(step) != len(begin)):
         raise ValueError(
             f"{name}: begin={begin}, end={end} and step={step}: must have the same length, one number per sliced axis"
         )
