@@ -493,7 +493,7 @@ def reshape(F: Operators, a: Any, newshape: Any, reverse: bool = False, order: s
 
 @public("npx")
 def constraint_check(F: Operators, x: Any, msg: str) -> Any:
-    """True if all elements are true. An eager call raises an error with the text `msg` otherwise."""
+    """True if all elements are true. Otherwise the call raises an error with the text `msg`."""
     return F("_npx_constraint_check")(x, msg=msg)
 
 

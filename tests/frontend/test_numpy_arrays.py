@@ -331,3 +331,12 @@ def test_numbers_are_clipped() -> None:
 def test_indices_of_splits_without_elements_do_not_matter() -> None:
     for parts in _eager_and_hybridized(lambda F, x: F.np.split(x, (1, 2), axis=0), np.ones((0, 3))):
         assert [part.shape for part in parts] == [(0, 3)] * 3
+
+
+def test_constraints_are_checked_in_graphs() -> None:
+    block = _Applied(lambda F, x: x * F.npx.constraint_check(x > 0, "must be positive"))
+    for hybridized in (False, True):
+        block.hybridize(hybridized)
+        assert block(np.array([1, 2])).asnumpy().tolist() == [1, 2]
+        with pytest.raises(mx.MXNetError, match="must be positive"):
+            block(np.array([1, -2]))

@@ -308,7 +308,8 @@ class DiagIndicesFrom(Operator):
 
 @operator("_npx_constraint_check")
 class ConstraintCheck(Operator):
-    """True if all elements are true; an eager call raises an error with `msg` otherwise.
+    """True if all elements are true. Otherwise the call is an error with the text `msg`; in loops and branches of a
+    compiled graph the result is False.
 
     Args:
         input: The conditions.
@@ -322,6 +323,9 @@ class ConstraintCheck(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.all(inputs[0])
+
+    def verify(self, b: MxBuilder, *inputs: Value) -> None:
+        b.require(truth(b, inputs[0]), self.msg)
 
     def results_problem(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
         return None if results[0].all() else self.msg
