@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as onp
 
-from ..base import numeric_types
+from ..base import MXNetError, numeric_types
 from ..ndarray.ndarray import NDArray
 from .creation import _element, _in_graphs, _of, _place, array
 from .functions import operator_named
@@ -38,13 +38,20 @@ def _plain(value: Any) -> Any:
 
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     """The array without slices along an axis: those at a position, a slice, or an array of positions."""
-    arr, axis = (arr.reshape(-1), 0) if axis is None else (arr, axis)
+    arr, axis = (arr.reshape(-1), 0) if axis is None else (arr, _axis_of("delete", arr, axis))
     extent = arr.shape[axis]
     try:
         kept = onp.delete(onp.arange(extent), _positions(obj))
     except IndexError:
         raise IndexError(f"delete: index {obj} is out of bounds for axis {axis} with size {extent}") from None
     return operator_named("take")(arr, array(kept, dtype="int64", ctx=arr.ctx), axis=axis, mode="clip")
+
+
+def _axis_of(name: str, arr: Any, axis: int) -> int:
+    """An axis counted from the front. MXNetError if the array does not have it."""
+    if not -arr.ndim <= axis < arr.ndim:
+        raise MXNetError(f"{name}: axis {axis} is out of range for {arr.ndim} dimensions")
+    return axis % arr.ndim
 
 
 def _positions(obj: Any) -> Any:
@@ -56,7 +63,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """The array with slices inserted along an axis, before a position, a slice or an array of positions."""
     if not isinstance(arr, NDArray):
         raise TypeError(f"'arr' can not support type {type(arr)}")
-    arr, axis = (arr.reshape(-1), 0) if axis is None else (arr, axis % arr.ndim)
+    arr, axis = (arr.reshape(-1), 0) if axis is None else (arr, _axis_of("insert", arr, axis))
     extent = arr.shape[axis]
     positions = _positions(obj)
     places = onp.arange(extent)[positions] if isinstance(positions, slice) else onp.asarray(positions)

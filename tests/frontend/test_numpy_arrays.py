@@ -340,3 +340,10 @@ def test_constraints_are_checked_in_graphs() -> None:
         assert block(np.array([1, 2])).asnumpy().tolist() == [1, 2]
         with pytest.raises(mx.MXNetError, match="must be positive"):
             block(np.array([1, -2]))
+
+
+@pytest.mark.parametrize("axis", [2, -3])
+def test_insert_and_delete_refuse_axes_that_are_not_there(axis: int) -> None:
+    for call in (lambda x: np.insert(x, 0, 1, axis=axis), lambda x: np.delete(x, 0, axis=axis)):
+        with pytest.raises(mx.MXNetError, match=f"axis {axis} is out of range for 2 dimensions"):
+            call(np.ones((3, 2)))
