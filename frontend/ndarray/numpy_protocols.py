@@ -1,6 +1,7 @@
-"""NumPy's protocols: functions of NumPy on arrays of `mx.np` are the functions of `mx.np` with their names.
+"""NumPy's protocols: functions of NumPy on arrays of `mx.np`.
 
-Those that `mx.np` does not have are NumPy's own on copies, as in MXNet; they have no gradient.
+Those that MXNet lists are the functions of `mx.np` with their names. All others are NumPy's own on copies, with NumPy's
+dtypes. NumPy's own have no gradient, so that under `autograd.record` whatever `mx.np` has is computed by `mx.np`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
             raise ValueError("The `out` parameter must have exactly one ndarray")
         (kwargs["out"],) = out
     name: str = _NUMPYS_NAMES.get(ufunc.__name__) or ufunc.__name__
-    function = _own_function((name,))
+    function = _own_function((name,)) if name in _UFUNCS or modes.recording else None
     if function is None:
         return _by_numpy(ufunc, inputs, kwargs)
     context = next(x._context for x in inputs if isinstance(x, array_class()))
@@ -53,9 +54,9 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
 
 def apply_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """A function of NumPy on arguments of which some are arrays of `mx.np`."""
-    path = func.__module__.removeprefix("numpy").removeprefix(".").split(".")
-    name: str = _NUMPYS_NAMES.get(func.__name__) or func.__name__
-    function = _own_function((*filter(None, path), name))
+    parts = func.__module__.removeprefix("numpy").removeprefix(".").split(".")
+    path = (*filter(None, parts), _NUMPYS_NAMES.get(func.__name__) or func.__name__)
+    function = _own_function(path) if ".".join(path) in _FUNCTIONS or modes.recording else None
     if function is None:
         return _by_numpy(func, args, kwargs)
     if not all(issubclass(t, array_class("numpy")) for t in types):
@@ -81,6 +82,31 @@ _ON_ARRAYS = frozenset(
     """.split()
 )
 """Further functions of `mx.np` that are not NumPy's own."""
+
+
+_UFUNCS = frozenset(
+    """
+    absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_not bitwise_or bitwise_xor
+    cbrt ceil copysign cos cosh degrees equal exp expm1 fabs floor greater greater_equal hypot invert lcm less
+    less_equal log log10 log2 logical_not matmul maximum minimum mod multiply negative not_equal power reciprocal
+    remainder rint sign sin sinh sqrt square subtract tan tanh true_divide trunc
+    """.split()
+)
+"""The ufuncs that MXNet computes."""
+
+_FUNCTIONS = frozenset(
+    """
+    all amax amin any append argmax argmin argsort around array_split atleast_1d atleast_2d atleast_3d bincount
+    broadcast_arrays broadcast_to clip column_stack concatenate copy cumsum delete diag diag_indices_from diagflat
+    diagonal diff dot dsplit dstack ediff1d einsum empty_like expand_dims fix flip fliplr flipud full_like hsplit hstack
+    inner insert isneginf isposinf max may_share_memory mean meshgrid min nan_to_num nonzero ones_like outer pad
+    percentile polyval prod quantile ravel repeat reshape resize roll round shape shares_memory sort split squeeze stack
+    std sum swapaxes take tensordot tile trace transpose tril unique unravel_index var vdot vsplit vstack where
+    zeros_like linalg.cholesky linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh linalg.inv linalg.norm linalg.pinv
+    linalg.solve linalg.tensorinv linalg.tensorsolve
+    """.split()
+)
+"""The other functions that MXNet computes."""
 
 
 def _by_numpy(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:

@@ -173,6 +173,13 @@ def test_functions_of_numpy_on_arrays() -> None:
         onp.nextafter(x, x)
 
 
+def test_functions_of_numpy_that_mxnet_leaves_to_numpy_have_its_dtypes() -> None:
+    x = np.array([0, 2], dtype="int32")
+    assert onp.log1p(x).dtype == onp.float64
+    assert onp.kron(x, 2).asnumpy().tolist() == [0, 4]
+    assert type(onp.isfinite(np.array(1.0))) is onp.bool_
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 0), (0, 3), (3, 4), (2, 0, 4), (2, 3, 4, 5), (80, 90)], ids=str)
 def test_positions_and_masks_of_any_shape(shape: tuple[int, ...]) -> None:
     """Of large arrays masks become positions first."""
