@@ -249,7 +249,7 @@ def multivariate_normal(
     length = mean.shape[-1]
     batch = () if size is None else (size,) if isinstance(size, int) else tuple(size)
     leading = max(mean.shape[:-1], cov.shape[:-2], key=len)
-    noise = normal(F, 0.0, 1.0, (*batch, *leading, length, 1))
+    noise = normal(F, 0.0, 1.0, (*batch, *leading, length, 1), dtype=cov.dtype)
     return mean + F("_np_squeeze")(F("_npi_matmul")(factor, noise), axis=-1)
 
 

@@ -309,7 +309,8 @@ def eye(N: int, M: Any = None, k: int = 0, dtype: Any = None, **kwargs: Any) -> 
     place = _place(kwargs.pop("ctx", None), kwargs.pop("device", None))
     if kwargs:
         raise TypeError(f"eye() got an unexpected keyword argument {next(iter(kwargs))!r}")
-    return _of(onp.eye(N, M, k), _element(dtype), place)
+    rows, columns = _extents((N, N if M is None else M))
+    return _of(onp.eye(rows, columns, k), _element(dtype), place)
 
 
 @_in_graphs
@@ -327,4 +328,4 @@ def indices(dimensions: Any, dtype: Any = onp.int32, ctx: Any = None, device: An
     """The indices of a grid: (number of dimensions, *dimensions), of dtype int32 by default."""
     if not isinstance(dimensions, list | tuple):
         raise ValueError("The dimensions must be sequence of ints")
-    return _of(onp.indices(tuple(dimensions)), _element(dtype), _place(ctx, device))
+    return _of(onp.indices(_extents(dimensions)), _element(dtype), _place(ctx, device))

@@ -60,6 +60,12 @@ def _of_shape(name: str) -> Any:
     return wraps(getattr(onp, name))(function)
 
 
+def _lstsq(a: Any, b: Any, rcond: Any = "warn") -> Any:
+    """The least-squares solution of a x = b. The rcond "warn" is -1: singular values are not cut off."""
+    cutoff: Any = -1 if isinstance(rcond, str) and rcond == "warn" else rcond
+    return onp.linalg.lstsq(a, b, cutoff)
+
+
 _OF_TYPES = {
     "ndim": _of_shape("ndim"),
     "result_type": _result_type,
@@ -68,8 +74,8 @@ _OF_TYPES = {
 }
 """Functions that read no elements."""
 
-_OWN = _OF_TYPES | {"in1d": _in1d, "msort": _msort}
-"""Functions that NumPy 2 lacks."""
+_OWN = _OF_TYPES | {"in1d": _in1d, "lstsq": _lstsq, "msort": _msort}
+"""Functions that NumPy 2 lacks, or whose defaults it changed."""
 
 
 LINALG = "cond lstsq matrix_power matrix_rank multi_dot qr".split()

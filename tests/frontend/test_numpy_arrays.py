@@ -354,3 +354,20 @@ def test_insert_and_delete_refuse_axes_that_are_not_there(axis: int) -> None:
     for call in (lambda x: np.insert(x, 0, 1, axis=axis), lambda x: np.delete(x, 0, axis=axis)):
         with pytest.raises(mx.MXNetError, match=f"axis {axis} is out of range for 2 dimensions"):
             call(np.ones((3, 2)))
+
+
+def test_lstsq_has_the_default_rcond_of_mxnet() -> None:
+    a, b = np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([1.0, 4.0, 3.0])
+    for rank in (np.linalg.lstsq(a, b)[2], np.linalg.lstsq(a, b, rcond="warn")[2]):
+        assert rank == 2
+    solution, residuals, _, _ = np.linalg.lstsq(a, b)
+    onp.testing.assert_allclose(solution.asnumpy(), [1, 2], rtol=1e-6)
+    onp.testing.assert_allclose(residuals.asnumpy(), [9], rtol=1e-6)
+
+
+def test_negative_extents_raise() -> None:
+    for extents in ((-1,), (-2, None), (1, -1)):
+        with pytest.raises(mx.MXNetError, match="negative dimensions"):
+            np.eye(*extents)
+    with pytest.raises(mx.MXNetError, match="negative dimensions"):
+        np.indices((2, -1))

@@ -179,3 +179,17 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
 def test_errors(call: Callable[[], Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         call().asnumpy()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_multivariate_normal_has_the_dtype_of_its_parameters(dtype: str) -> None:
+    vectors = np.random.multivariate_normal(np.zeros(2, dtype=dtype), np.eye(2, dtype=dtype), (3,))
+    assert vectors.shape == (3, 2)
+    assert vectors.dtype == dtype
+
+
+def test_seed_takes_its_argument_by_name() -> None:
+    npx.random.seed(seed=3)
+    first = np.random.uniform(size=4)
+    npx.random.seed(3, ctx="all")
+    assert (first == np.random.uniform(size=4)).all()
