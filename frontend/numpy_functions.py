@@ -352,6 +352,8 @@ def pad(F: Operators, x: Any, pad_width: Any = None, mode: str = "constant", **k
         raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {set(kwargs)}")
     if hasattr(x, "ndim"):
         pad_width = onp.broadcast_to(onp.asarray(pad_width), (x.ndim, 2)).tolist()
+    elif onp.ndim(pad_width) < 2:  # the number of a symbol's axes is unknown
+        pad_width = [onp.broadcast_to(onp.asarray(pad_width), 2).tolist()]
     pairs = tuple((int(low), int(high)) for low, high in pad_width)
     return F("_npi_pad")(x, pad_width=str(pairs), mode=mode, constant_value=float(value))
 

@@ -371,3 +371,18 @@ def test_negative_extents_raise() -> None:
             np.eye(*extents)
     with pytest.raises(mx.MXNetError, match="negative dimensions"):
         np.indices((2, -1))
+
+
+def test_eigenvalues_of_integers_are_float64() -> None:
+    for dtype in ("uint8", "int32", "int64"):
+        x = np.array([[2, 1], [1, 2]], dtype=dtype)
+        for name in ("eigvals", "eigvalsh", "eig", "eigh"):
+            results = getattr(np.linalg, name)(x)
+            values = results[0] if isinstance(results, tuple) else results
+            assert values.dtype == "float64" and sorted(values.tolist()) == pytest.approx([1, 3])
+
+
+def test_a_symbol_of_one_axis_is_padded_by_a_pair() -> None:
+    padded = mx.sym.np.pad(mx.sym.var("x").as_np_ndarray(), (2, 1), mode="edge")
+    (found,) = padded.eval(x=np.array([1.0, 2.0]))
+    assert found.asnumpy().tolist() == [1, 1, 1, 2, 2]

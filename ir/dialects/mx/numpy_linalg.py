@@ -102,6 +102,11 @@ def _eig(x: np.ndarray) -> Sequence[np.ndarray]:
     return np.real(values).astype(x.dtype), np.real(vectors).astype(x.dtype)
 
 
+def _floats(b: MxBuilder, x: Value) -> Value:
+    """Integers as float64, the dtype in which MXNet computes their eigenvalues."""
+    return b.cast(x, DType.F64) if x.type.dtype.is_integer else x
+
+
 @operator("_npi_eig")
 class Eig(_OnHost):
     """The eigenvalues and right eigenvectors of square matrices; the real parts, as in MXNet.
@@ -117,7 +122,7 @@ class Eig(_OnHost):
     has_gradient = False
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
-        (x,) = inputs
+        x = _floats(b, inputs[0])
         self.check_matrices(x, square=1)
         return b.host_callback(_eig, [TensorType(x.type.shape[:-1], x.type.dtype), x.type], x)
 
@@ -149,6 +154,7 @@ class _Symmetric(Matrices):
 
     def factored(self, b: MxBuilder, x: Value) -> tuple[Value, Value]:
         """The eigenvalues, and the eigenvectors as columns."""
+        x = _floats(b, x)
         vectors, values = Syevd().decompose(b, x if self.UPLO == "L" else transposed(b, x))
         return values, transposed(b, vectors)
 
