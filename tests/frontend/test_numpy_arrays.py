@@ -386,3 +386,12 @@ def test_a_symbol_of_one_axis_is_padded_by_a_pair() -> None:
     padded = mx.sym.np.pad(mx.sym.var("x").as_np_ndarray(), (2, 1), mode="edge")
     (found,) = padded.eval(x=np.array([1.0, 2.0]))
     assert found.asnumpy().tolist() == [1, 1, 1, 2, 2]
+
+
+def test_matrices_without_elements_have_no_eigenvalues() -> None:
+    for shape in ((0, 0), (1, 0, 0), (0, 2, 2)):
+        x = np.zeros(shape)
+        values, vectors = np.linalg.eigh(x)
+        assert values.shape == np.linalg.eigvalsh(x).shape == shape[:-1] and vectors.shape == shape
+    with pytest.raises(mx.MXNetError, match="square"):
+        np.linalg.eigvalsh(np.zeros((0, 2)))

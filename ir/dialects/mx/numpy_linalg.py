@@ -155,6 +155,9 @@ class _Symmetric(Matrices):
     def factored(self, b: MxBuilder, x: Value) -> tuple[Value, Value]:
         """The eigenvalues, and the eigenvectors as columns."""
         x = _floats(b, x)
+        if 0 in x.type.shape:
+            self.check_matrices(x, square=1)
+            return b.full(x.type.shape[:-1], 0, x.type.dtype), x
         vectors, values = Syevd().decompose(b, x if self.UPLO == "L" else transposed(b, x))
         return values, transposed(b, vectors)
 
