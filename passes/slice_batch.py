@@ -90,7 +90,8 @@ class _Part:
 
 def _find_part(graph: Graph, batch: int) -> _Part | None:
     """The most convolutions that can be sliced; None if there are fewer than two."""
-    inputs = [v for i, v in enumerate(graph.inputs) if i not in graph.parameters and v.type.shape[:1] == (batch,)]
+    data = [v for i, v in enumerate(graph.inputs) if i not in graph.parameters and v.type.layout is None]
+    inputs = [v for v in data if v.type.shape[:1] == (batch,)]
     nodes, copied = _row_by_row(graph, inputs, batch)
     last = _last_uses(graph, nodes)
     rows, alive = set(inputs), set(inputs)

@@ -84,7 +84,7 @@ class LlvmEmitter:
         self.clearings: dict[HaloClearing, LaunchSpec] = {}
         self.chains: dict[str, Emission | None] = {}
         self.routines: dict[str, Emission] = {}
-        self.general: dict[str, None] = {}
+        self.general: dict[str, bytes | None] = {}  # shape-free code; None: this program compiles it
 
     def nested(self) -> LlvmEmitter:
         """An emitter into the same module for a nested graph, whose kernels have no run-time extents."""
@@ -230,9 +230,10 @@ class LlvmEmitter:
 
     def _is_new(self, symbol: str) -> bool:
         """Register the use of shape-free code; returns True if it must be emitted."""
-        new = symbol not in self.general and shared_code(symbol, self.target) is None
-        self.general[symbol] = None
-        return new
+        if symbol in self.general:
+            return False
+        self.general[symbol] = shared_code(symbol, self.target)
+        return self.general[symbol] is None
 
     # -- primitives without a Kernel
 
@@ -264,7 +265,7 @@ class LlvmEmitter:
     def code(self) -> tuple[bytes, ...]:
         """The objects of the kernels of this program's shapes, and those of the shape-free kernels, which are compiled
         if no program has them yet."""
-        missing = [s for s in self.general if shared_code(s, self.target) is None]
+        missing = [symbol for symbol, code in self.general.items() if code is None]
         own = () if self.module is self.fresh else (self.module,)
         modules = (*own, self.fresh) if missing else own
         for module in modules:
@@ -283,8 +284,10 @@ class LlvmEmitter:
         if missing:
             objects[self.fresh] = self_contained(objects[self.fresh])
         for code in objects[self.fresh] if missing else ():
-            share_code(function_names(code), self.target, code)
-        shared = (shared_code(symbol, self.target) for symbol in self.general)
+            names = function_names(code)
+            share_code(names, self.target, code)
+            self.general.update({symbol: code for symbol in names if symbol in self.general})
+        shared = self.general.values()
         codes = [code for module in own for code in objects[module]]
         return tuple(dict.fromkeys([*codes, *(code for code in shared if code is not None)]))
 
